@@ -1,1 +1,74 @@
+"""toolrun runs the tools that AI models call: checked arguments, real deadlines, exactly one answer.
 
+The names below are the public ones. Each is imported when it is first asked for, so that `import toolrun` costs nothing
+and the command line starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from toolrun.version import __version__
+
+if TYPE_CHECKING:
+    from toolrun.config import Config as Config
+    from toolrun.context import Progress as Progress
+    from toolrun.context import ToolContext as ToolContext
+    from toolrun.definition import FunctionTool as FunctionTool
+    from toolrun.definition import tool as tool
+    from toolrun.errors import ConfigError as ConfigError
+    from toolrun.errors import DefinitionError as DefinitionError
+    from toolrun.errors import ErrorKind as ErrorKind
+    from toolrun.errors import SideEffects as SideEffects
+    from toolrun.errors import ToolError as ToolError
+    from toolrun.errors import ToolrunError as ToolrunError
+    from toolrun.errors import UnavailableError as UnavailableError
+    from toolrun.errors import UsageError as UsageError
+    from toolrun.executor import Health as Health
+    from toolrun.executor import ToolExecutor as ToolExecutor
+    from toolrun.manager import ToolManager as ToolManager
+    from toolrun.observers import LogObserver as LogObserver
+    from toolrun.observers import Observer as Observer
+    from toolrun.repair import Repair as Repair
+    from toolrun.result import ToolCall as ToolCall
+    from toolrun.result import ToolResult as ToolResult
+    from toolrun.runtime import Runtime as Runtime
+    from toolrun.settings import Limits as Limits
+    from toolrun.settings import ToolSettings as ToolSettings
+
+_MODULES = {
+    "config": ["Config"],
+    "context": ["Progress", "ToolContext"],
+    "definition": ["FunctionTool", "tool"],
+    "errors": [
+        "ConfigError",
+        "DefinitionError",
+        "ErrorKind",
+        "SideEffects",
+        "ToolError",
+        "ToolrunError",
+        "UnavailableError",
+        "UsageError",
+    ],
+    "executor": ["Health", "ToolExecutor"],
+    "manager": ["ToolManager"],
+    "observers": ["LogObserver", "Observer"],
+    "repair": ["Repair"],
+    "result": ["ToolCall", "ToolResult"],
+    "runtime": ["Runtime"],
+    "settings": ["Limits", "ToolSettings"],
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'toolrun' has no attribute {name!r}")
+    value: object = getattr(import_module(f"toolrun.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,6 +9,7 @@ Definition, configuration and usage errors are raised to whoever made them. Call
     ├── UsageError                 toolrun called in a way that cannot work (e.g. blocking the event loop)
     └── CallError                  ends a call; carries kind and side effects
         ├── ToolError              the tool says that it failed; its message is for the model
+        ├── UnknownToolError       no tool of that name
         ├── InvalidArgumentsError  refused before the tool ran
         ├── CallTimeoutError       the deadline passed
         ├── UnavailableError       what the tool needs cannot be reached
@@ -80,6 +81,13 @@ class CallError(ToolrunError):
 
 class ToolError(CallError):
     """Raise it in a tool to tell the model what went wrong, in your own words."""
+
+
+class UnknownToolError(CallError):
+    """There is no tool of that name."""
+
+    kind = ErrorKind.UNKNOWN_TOOL
+    side_effects = SideEffects.NOT_STARTED
 
 
 class InvalidArgumentsError(CallError):

@@ -1,0 +1,193 @@
+"""Runs a coroutine in a task of its own, and pays for the task only when the coroutine suspends.
+
+A call must be answered at its deadline even if the tool swallows its cancellation, so the tool cannot run in the
+caller's task. A task for each call costs several times what everything else does, and many tools that are async never
+suspend. So the first step runs at once, on the caller's stack, but under the identity of a task that is parked for the
+purpose: `asyncio.current_task()`, timeouts, task groups and cancel scopes inside the coroutine see that task. If the
+coroutine ends there, the parked task stays for the next call. If it suspends, the parked task takes over and drives it
+to its end. Context variables are the coroutine's own copy throughout.
+
+Python 3.12 has `asyncio.Task(eager_start=True)` for the same purpose; this module can go when 3.11 does.
+Entering and leaving tasks is what asyncio documents for implementations of tasks (`asyncio._enter_task`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.tasks import _enter_task, _leave_task, current_task
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from inspect import isawaitable
+from types import CoroutineType, TracebackType
+from typing import Any, Final
+
+from toolrun.context import Call, current_call
+
+_NOTHING: Final = object()
+
+Outcome = tuple[object, BaseException | None]
+"""The value a coroutine returned, or what it raised."""
+
+
+class Carrier(Coroutine[object, object, None]):
+    """A task that is parked until it is given a coroutine. It is itself what that task runs."""
+
+    __name__ = "tool_call"  # for whoever prints the task
+    __slots__ = ("__weakref__", "_context", "_live", "_loop", "_yielded", "coroutine", "on_end", "outcome", "task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.coroutine: Coroutine[Any, Any, object] | None = None
+        self._context: Context | None = None
+        self._yielded: object = _NOTHING
+        self._live: dict[Carrier, None] | None = None
+        self.on_end: Callable[[], object] | None = None
+        """Called when the coroutine has ended, however long after the answer."""
+        self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        """While parked: what the task waits for. Afterwards: what the caller waits for."""
+        self.task = loop.create_task(self)
+        # A parked task holds nothing that would be lost if the loop is closed under it.
+        self.task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does; not in typeshed
+
+    def take(self, context: Context, yielded: object, live: dict[Carrier, None]) -> None:
+        """Go on with the coroutine, which has just suspended on `yielded`. Stays in `live` until it has ended."""
+        self._context, self._yielded, self._live = context, yielded, live
+        live[self] = None
+        parked, self.outcome = self.outcome, self._loop.create_future()
+        if not parked.done():
+            parked.set_result((None, None))
+
+    def send(self, value: object) -> object:
+        if self.coroutine is None or self._live is None:
+            return self.outcome.__await__().send(None)
+        if self._yielded is not _NOTHING:
+            yielded, self._yielded = self._yielded, _NOTHING
+            return yielded
+        return self._step(self.coroutine.send, value)
+
+    def throw(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+    ) -> object:
+        error = typ if isinstance(typ, BaseException) else val if isinstance(val, BaseException) else typ()
+        if self.coroutine is None or self._live is None:
+            raise error
+        self._yielded = _NOTHING
+        return self._step(self.coroutine.throw, error)
+
+    def close(self) -> None:
+        if self.coroutine is not None and self._live is not None:
+            self.coroutine.close()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise TypeError("a carrier is driven by its own task")
+
+    def _step(self, resume: Callable[[Any], object], argument: object) -> object:
+        assert self._context is not None
+        outcome: Outcome
+        try:
+            return self._context.run(resume, argument)
+        except StopIteration as stop:
+            outcome = (stop.value, None)
+        except BaseException as error:  # noqa: BLE001  also SystemExit and KeyboardInterrupt must not end the loop
+            outcome = (None, error)
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+        assert self._live is not None
+        del self._live[self]
+        if self.on_end is not None:
+            self.on_end()
+        raise StopIteration
+
+
+class Carriers:
+    """The carriers of one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._parked: list[Carrier] = []
+        self.live: dict[Carrier, None] = {}
+        """Those that carry a coroutine, the ones that were given up included."""
+
+    def begin(self, function: Callable[[Any], object], argument: object, call: Call | None) -> Outcome | Carrier:
+        """Call `function`, and if it makes a coroutine run that up to its first suspension.
+
+        Returns the outcome, or, if the coroutine has suspended, the carrier that goes on with it.
+        """
+        loop = self._loop
+        carrier = self._parked.pop() if self._parked else Carrier(loop)
+        task = carrier.task
+        context = copy_context()
+        caller = current_task(loop)
+        if caller is not None:
+            _leave_task(loop, caller)
+        _enter_task(loop, task)
+        try:
+            value = context.run(_first_step, carrier, function, argument, call)
+        except StopIteration as stop:
+            outcome: Outcome = (stop.value, None)
+        except BaseException as error:  # noqa: BLE001  whatever it raises is its outcome
+            outcome = (None, error)
+        else:
+            if carrier.coroutine is not None:
+                carrier.take(context, value, self.live)
+                return carrier
+            outcome = (value, None)
+        finally:
+            _leave_task(loop, task)
+            if caller is not None:
+                _enter_task(loop, caller)
+        # A coroutine may cancel its own task before it ends; such a task cannot carry anything any more.
+        if not task.cancelling():
+            carrier.coroutine = None
+            self._parked.append(carrier)
+        return outcome
+
+    async def close(self, grace: float) -> None:
+        """Cancel everything and wait up to `grace` seconds for it to end."""
+        tasks = [carrier.task for carrier in (*self._parked, *self.live)]
+        self._parked.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+
+
+def complete(function: Callable[[Any], object], call: Call) -> Outcome:
+    """Call a function that is known not to suspend, here and now. To be run in a context of its own."""
+    current_call.set(call)
+    try:
+        value = function(call.arguments)
+        if type(value) is not CoroutineType:
+            return value, None
+    except BaseException as error:  # noqa: BLE001  whatever it raises is its outcome
+        return None, error
+    try:
+        value.send(None)
+    except StopIteration as stop:
+        return stop.value, None
+    except BaseException as error:  # noqa: BLE001  whatever it raises is its outcome
+        return None, error
+    value.close()
+    return None, RuntimeError("a tool that runs inline must not wait for anything")
+
+
+def _first_step(carrier: Carrier, function: Callable[[Any], object], argument: object, call: Call | None) -> object:
+    current_call.set(call)
+    try:
+        value = function(argument)
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error  # as Python does for a coroutine
+    if type(value) is CoroutineType:
+        carrier.coroutine = value
+        return value.send(None)
+    if isawaitable(value):
+        carrier.coroutine = coroutine = _awaited(value)
+        return coroutine.send(None)
+    return value
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value

@@ -1,0 +1,144 @@
+"""What people and programs see: results on stdout, everything else on stderr.
+
+Plain text in a pipe; on a terminal colours and tables, for which rich is imported then and only then. Text of tools
+that goes to a terminal loses its escape sequences: a tool must not move the cursor of whoever called it.
+
+Imported by `toolrun --help`, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from toolrun.settings import JSON
+
+READER_GONE: Final = 141
+"""What a shell reports for a program that ended because nobody read its output any more."""
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    title: str
+    style: str = ""
+    wraps: bool = False
+
+
+class Output:
+    """Where results go."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+
+    def text(self, text: str) -> None:
+        """Print a text as it is; on a terminal with its control characters made visible."""
+        self._write(f"{visible(text) if self.is_terminal else text}\n")
+
+    def json(self, value: JSON) -> None:
+        """Print a value as JSON: indented on a terminal, on one line in a pipe."""
+        import json
+
+        self.text(json.dumps(value, ensure_ascii=False, indent=2 if self.is_terminal else None))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows: aligned with spaces in a pipe, with a head and colours on a terminal."""
+        if not self.is_terminal:
+            widths = [max((len(row[place]) for row in rows), default=0) for place in range(len(columns))]
+            for row in rows:
+                cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+                self._write("  ".join(cells).rstrip() + "\n")
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+        for column in columns:
+            table.add_column(column.title, style=column.style, no_wrap=not column.wraps, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        self.rich(table)
+
+    def rich(self, *parts: RenderableType) -> None:
+        """Print what rich can draw. For a terminal only."""
+        from rich.console import Console
+
+        console = Console(file=self._stream, highlight=False)
+        try:
+            for part in parts:
+                console.print(part)
+        except BrokenPipeError:
+            self._reader_is_gone()
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except BrokenPipeError:
+            self._reader_is_gone()
+
+    def _reader_is_gone(self) -> NoReturn:
+        """`toolrun list | head -1` is no reason to complain."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # for what is still in the buffer
+        raise click.exceptions.Exit(READER_GONE)
+
+
+def claim_stdout() -> Output:
+    """Take stdout for results. Whatever else is written to file descriptor 1 from now on lands on stderr.
+
+    It stays so for the rest of the process: a tool that was given up at its deadline may print at any time.
+    """
+    if sys.stdout is None:  # closed by whoever started us
+        return Output(open(os.devnull, "w"))  # noqa: PTH123  open until the process ends
+    sys.stdout.flush()
+    # A character that the locale cannot show is no reason to fail.
+    stream = open(os.dup(1), "w", encoding=sys.stdout.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123  as above
+    os.dup2(2 if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY), 1)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)  # so that the tool's prints and the log come in order
+    return Output(stream)
+
+
+def complain(message: str, *, after_echo: bool = False) -> None:
+    """Say on stderr what went wrong. `after_echo`: the terminal has just shown ^C."""
+    if sys.stderr is None:
+        return
+    head, is_terminal = "toolrun:", sys.stderr.isatty()
+    if is_terminal:
+        head, message = f"{paint('toolrun:', 'red')}", visible(message)
+    try:
+        sys.stderr.write("\n" * (after_echo and is_terminal) + f"{head} {message}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody is there to be told
+
+
+def explain_unexpected(error: BaseException, *, with_traceback: bool) -> None:
+    """One line about a bug, or everything for who asked for it."""
+    if with_traceback:
+        import traceback
+
+        complain("".join(traceback.format_exception(error)).rstrip())
+    complain(f"unexpected {type(error).__name__}: {error}" + ("" if with_traceback else " (-vv shows the traceback)"))
+
+
+def paint(text: str, colour: str) -> str:
+    """The text in a colour for stderr, if colours are wanted there (https://no-color.org)."""
+    is_wanted = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return click.style(text, fg=colour) if is_wanted else text
+
+
+def visible(text: str) -> str:
+    """The text with control characters made visible, apart from newlines and tabs."""
+    from toolrun.redaction import Redactor
+
+    clean = Redactor().text
+    return "\n".join(clean(line) for line in text.replace("\r\n", "\n").split("\n"))

@@ -1,0 +1,119 @@
+"""The program `toolrun`: which commands there are, and how each of its ends looks to the shell.
+
+The help page is made of the table below, so that `--help` and `--version` import click and nothing else; the module of
+a command is imported when the command is used. Every exception ends here: a user sees one line and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import click
+
+from toolrun.cli.invocation import Invocation, shared_options
+from toolrun.cli.output import complain, explain_unexpected
+from toolrun.version import __version__
+
+USAGE: Final = 2
+UNEXPECTED: Final = 70
+INTERRUPTED: Final = 130
+
+
+class Entry(NamedTuple):
+    """Where a command lives and what it does in one line."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "list": Entry("listing", "List the tools."),
+    "describe": Entry("description", "Show what a tool does and which parameters it takes."),
+    "call": Entry("call", "Call a tool and print its result."),
+    "new": Entry("scaffold", "Write the file of a new tool."),
+    "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
+}
+
+
+class Commands(click.Group):
+    """The group of all commands, each imported when it is used. Its module has it as `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = import_module(f"toolrun.cli.{entry.module}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            from toolrun.document import suggestion
+
+            raise click.UsageError(f"there is no command '{args[0]}'; {suggestion(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.command(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="toolrun COMMAND --help shows the options of a command.",
+)
+@shared_options(envvar="TOOLRUN_CONFIG")
+@click.version_option(__version__, message="toolrun %(version)s")
+@click.pass_context
+def program(ctx: click.Context) -> None:
+    """Run the tools that AI models call: checked arguments, real deadlines, exactly one answer."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    invocation = Invocation()
+    try:
+        code = _guarded(args, invocation)
+        invocation.leave(code)
+    except KeyboardInterrupt:  # once more, while the end is under way
+        os._exit(INTERRUPTED)
+    return code
+
+
+def _guarded(args: Sequence[str] | None, invocation: Invocation) -> int:
+    """The exit code, whatever happens."""
+    try:
+        code: Any = program.main(args, prog_name="toolrun", standalone_mode=False, obj=invocation)
+        return int(code or 0)
+    except click.Abort:
+        complain("interrupted", after_echo=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        complain(_usage(error))
+        return USAGE
+    except Exception as error:  # noqa: BLE001  the outermost boundary: no traceback reaches a user
+        from toolrun.errors import ToolrunError
+
+        if isinstance(error, ToolrunError):
+            complain(str(error))
+            return USAGE
+        explain_unexpected(error, with_traceback=invocation.verbosity > 1)
+        return UNEXPECTED
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message()
+    message = message[:1].lower() + message[1:]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message}\nTry '{context.command_path} --help'." if context else message

@@ -1,0 +1,110 @@
+"""One stay in the event loop: open the configured tools, do something with them, leave. Ctrl-C ends it at once.
+
+asyncio's own runner waits at its end for every task and every thread of its pool, and a tool may keep both for ever.
+Here each gets a moment; what is left then is left, and the process ends without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any, Final, TypeVar
+
+import click
+
+from toolrun.cli.invocation import Invocation
+from toolrun.cli.log import set_up_log
+from toolrun.config import Config
+from toolrun.runtime import Runtime, read_config
+
+T = TypeVar("T")
+
+_GRACE: Final = 1.5
+"""Seconds from Ctrl-C to the end of the process, whatever a tool does. Longer than the executor's own grace."""
+_LAST_TURN: Final = 0.1
+"""Seconds that cancelled tasks get at the end."""
+
+
+def run_with_tools(invocation: Invocation, work: Callable[[Runtime], Awaitable[T]]) -> T:
+    """Open the tools that the configuration names, and do the work with them."""
+    config = read_config(invocation.config)
+    set_up_log(config.log, invocation.verbosity)
+    return run(invocation, _with_tools(config, work))
+
+
+async def _with_tools(config: Config, work: Callable[[Runtime], Awaitable[T]]) -> T:
+    async with Runtime.open(config) as runtime:
+        return await work(runtime)
+
+
+def run(invocation: Invocation, coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of the coroutine. Raises click.Abort if Ctrl-C was pressed."""
+    loop = asyncio.new_event_loop()
+    threads = ThreadPoolExecutor()  # for tools that use asyncio.to_thread
+    loop.set_default_executor(threads)
+    task = loop.create_task(coroutine)
+    interrupt = _Interrupt(loop, task)
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        result = loop.run_until_complete(task)
+    except asyncio.CancelledError:
+        if not interrupt.happened:
+            raise
+        raise click.Abort from None
+    finally:
+        interrupt.settle()
+        threads.shutdown(wait=False, cancel_futures=True)
+        _end(loop, invocation)
+        signal.signal(signal.SIGINT, before)
+    if interrupt.happened:
+        raise click.Abort
+    return result
+
+
+def _end(loop: asyncio.AbstractEventLoop, invocation: Invocation) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_TURN))
+    if asyncio.all_tasks(loop):
+        invocation.is_stuck = True  # closing the loop under them would only make noise
+        return
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+class _Interrupt:
+    """What Ctrl-C does: the first cancels the task, and if that does not help soon, or at the second, the end.
+
+    A handler of the loop would not do: it is not called while a tool blocks the loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+        self._loop = loop
+        self._task = task
+        self._limit = threading.Timer(_GRACE, _give_up)
+        self._limit.daemon = True
+        self.happened = False
+
+    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
+        if self.happened:
+            _give_up()
+        self.happened = True
+        self._limit.start()
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def settle(self) -> None:
+        self._limit.cancel()
+
+
+def _give_up() -> None:
+    with contextlib.suppress(OSError):  # not through sys.stderr: this may interrupt a write to it
+        os.write(2, b"\ntoolrun: interrupted\n")
+    os._exit(130)

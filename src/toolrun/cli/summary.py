@@ -1,0 +1,57 @@
+"""What the command line tells about a tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolrun.definition import schema_of
+from toolrun.runtime import Runtime
+from toolrun.settings import JSON, Schema
+from toolrun.sources.catalog import DeclaredTool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A tool as its user sees it."""
+
+    name: str
+    description: str
+    source: str
+    """The file of a function, relative to the project; otherwise the kind of source."""
+    timeout: float
+    schema: Schema
+
+    @property
+    def headline(self) -> str:
+        return self.description.strip().partition("\n")[0]
+
+    def to_dict(self) -> dict[str, JSON]:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "source": self.source,
+            "timeout": self.timeout,
+            "schema": self.schema,
+        }
+
+
+def summarise(runtime: Runtime, tool: Any) -> Summary:
+    settings = runtime.config.tool.get(tool.name)
+    timeout = (settings and settings.timeout) or getattr(tool, "timeout", None) or runtime.config.timeout
+    return Summary(
+        name=tool.name,
+        description=tool.description,
+        source=_source(tool, runtime.config.root),
+        timeout=timeout,
+        schema=dict(schema_of(tool)),
+    )
+
+
+def _source(tool: Any, root: Path) -> str:
+    code = getattr(getattr(tool, "__wrapped__", None), "__code__", None)
+    if code is not None:
+        path = Path(code.co_filename)
+        return str(path.relative_to(root) if path.is_relative_to(root) else path)
+    return "catalog" if isinstance(tool, DeclaredTool) else type(tool).__name__

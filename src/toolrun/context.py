@@ -1,0 +1,163 @@
+"""What belongs to the call that is running: its record, and what a tool may ask of its host.
+
+The running call travels in a context variable, so that it reaches the tool through any `invoke(arguments)`, also in a
+thread. Knows nothing of how calls are run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from toolrun.errors import UsageError
+from toolrun.settings import JSON
+
+if TYPE_CHECKING:
+    from toolrun.result import ToolResult
+
+Arguments = Mapping[str, JSON] | str | bytes | None
+"""Arguments as they come: an object, or JSON text of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a tool says it has got."""
+
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class Host(Protocol):
+    """What executes calls, as seen from inside one."""
+
+    async def execute(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        *,
+        call_id: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult: ...
+
+    def context(self, call: Call) -> ToolContext: ...
+
+
+_IDS: Final = itertools.count(1)
+
+
+class Call:
+    """One call on its way through the executor."""
+
+    deadline = float("inf")
+    """On the clock of `time.perf_counter`."""
+    error: BaseException | None = None
+    """What the tool raised."""
+    loop: asyncio.AbstractEventLoop | None = None
+    """Where the call was made; None while its tool runs inline."""
+    on_progress: OnProgress | None = None
+    parent: Call | None = None
+    """The call whose tool made this one."""
+    depth = 0
+    """How many calls this one is inside of."""
+
+    def __init__(self, host: Host, name: str, arguments: Arguments, call_id: str | None) -> None:
+        self.host = host
+        self.name = name
+        self.arguments = arguments
+        """As they came; once checked, as the tool gets them."""
+        self.given_id = call_id
+        self.started = perf_counter()
+
+    @property
+    def id(self) -> str:
+        """The id that the caller gave, or one that is unique in this process."""
+        if self.given_id is None:
+            self.given_id = f"call-{next(_IDS)}"
+        return self.given_id
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(0.0, self.deadline - perf_counter())
+
+
+current_call: ContextVar[Call | None] = ContextVar("toolrun_call", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Given to a function that annotates a parameter with it. Its parts have defaults, so a test can make one."""
+
+    call_id: str = ""
+    tool_name: str = ""
+    config: Mapping[str, JSON] = field(default_factory=dict)
+    """The tool's own section of the configuration."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The secrets that the tool was granted."""
+    manager: Any = None
+    """The `ToolManager` that holds all tools."""
+    model: Any = None
+    """The model of the host application, if it has one."""
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("toolrun.tool"))
+    call: Call | None = field(default=None, repr=False)
+
+    def remaining(self) -> float:
+        """Seconds until this call's deadline."""
+        return float("inf") if self.call is None else self.call.remaining()
+
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Tell the caller how far the tool has got. May be called from any thread; never fails."""
+        call = self.call
+        if call is None or call.on_progress is None:
+            return
+        if call.loop is None:  # an inline tool: this is the caller's own thread
+            _report(call.on_progress, Progress(progress, total, message))
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            call.loop.call_soon_threadsafe(_report, call.on_progress, Progress(progress, total, message))
+
+    async def call_tool(self, name: str, arguments: Arguments = None, *, timeout: float | None = None) -> ToolResult:
+        """Execute another tool. It ends at its own deadline or at this call's, whichever comes first."""
+        if self.call is None:
+            raise UsageError("this ToolContext belongs to no call, so it cannot call tools")
+        return await self.call.host.execute(name, arguments, timeout=timeout)
+
+    def call_tool_sync(self, name: str, arguments: Arguments = None, *, timeout: float | None = None) -> ToolResult:
+        """`call_tool` for functions that are not async."""
+        loop = None if self.call is None else self.call.loop
+        if loop is None:
+            raise UsageError("this ToolContext belongs to no call, so it cannot call tools")
+        with contextlib.suppress(RuntimeError):
+            if asyncio.get_running_loop() is loop:
+                raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
+        return asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout), loop).result()
+
+    async def _as_child(self, name: str, arguments: Arguments, timeout: float | None) -> ToolResult:
+        current_call.set(self.call)  # a coroutine that comes from a thread starts in the loop's context
+        return await self.call_tool(name, arguments, timeout=timeout)
+
+
+def _report(on_progress: OnProgress, progress: Progress) -> None:
+    try:
+        on_progress(progress)
+    except Exception:  # the listener's own failure is not the call's
+        logging.getLogger("toolrun").warning("a progress listener failed", exc_info=True)
+
+
+def running_context() -> ToolContext:
+    """The context of the call that is running here."""
+    call = current_call.get()
+    if call is None:
+        raise UsageError("this tool needs a ToolContext: run it through ToolExecutor.execute")
+    return call.host.context(call)

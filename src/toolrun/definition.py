@@ -1,0 +1,154 @@
+"""What a tool is: anything with `name`, `description`, `schema` (or `args_schema`) and `invoke` or `ainvoke`.
+
+`FunctionTool` makes one of a function. Nothing here checks arguments or runs a tool under a deadline: the executor
+does.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+
+from toolrun.context import running_context
+from toolrun.docstring import read_docstring
+from toolrun.errors import DefinitionError
+from toolrun.settings import JSON, Schema
+from toolrun.signature import read_signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that models can call. Calling the object calls the function as it is."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        idempotent: bool = False,
+        inline: bool = False,
+    ) -> None:
+        self.name: str = name if name is not None else getattr(function, "__name__", "")
+        check_name(self.name)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise DefinitionError(f"Tool '{self.name}': a generator has no single answer; return a list instead.")
+        try:
+            text, descriptions = read_docstring(function.__doc__)
+            signature = read_signature(function, descriptions)
+        except DefinitionError as error:
+            raise DefinitionError(f"Tool '{self.name}': {error}") from error
+        self.description: str = description or text
+        self.timeout = timeout
+        self.idempotent = idempotent
+        self.inline = inline
+        self.is_async: bool = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  an object may have an async __call__
+        )
+        self.schema: Schema = signature.schema
+        self.function: Callable[..., Any] = function
+        self._signature = signature
+        self._suspects = signature.suspects
+        self._is_plain = not signature.fill and signature.context_parameter is None
+        functools.update_wrapper(self, function, updated=())
+
+    def invoke(self, arguments: dict[str, Any]) -> object:
+        """Call with checked JSON arguments: the value, or for an async function the coroutine."""
+        suspects = self._suspects
+        for value in arguments.values():
+            if type(value) in suspects:
+                arguments = self._signature.convert(arguments)
+                break
+        if self._is_plain:
+            return self.function(**arguments)
+        added = dict(self._signature.fill)
+        if self._signature.context_parameter is not None:
+            added[self._signature.context_parameter] = running_context()
+        return self.function(**{**added, **arguments})
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast(R, self.function(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<FunctionTool {self.name!r}>"
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    idempotent: bool = False,
+    inline: bool = False,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Any
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a tool of a function, as `@tool` or `@tool(name=…, timeout=…)`."""
+    if function is not None:
+        return FunctionTool(function)
+    return lambda decorated: FunctionTool(decorated, **options)
+
+
+def as_tool(candidate: object) -> Any:
+    """The tool that `candidate` is or makes. Raises DefinitionError if there is none.
+
+    A tool object is returned as it is, whatever made it; only functions are wrapped.
+    """
+    if isinstance(candidate, FunctionTool):
+        found: Any = candidate
+    elif not isinstance(candidate, type) and (hasattr(candidate, "invoke") or hasattr(candidate, "ainvoke")):
+        found = candidate
+        check_name(getattr(candidate, "name", None))
+    elif callable(candidate) and not isinstance(candidate, type):
+        found = FunctionTool(candidate)
+    else:
+        raise DefinitionError(
+            f"{candidate!r:.100} is no tool: it needs to be a function, or an object with name, description, schema "
+            "and invoke or ainvoke."
+        )
+    description = getattr(found, "description", None)
+    if not isinstance(description, str) or not description.strip():
+        raise DefinitionError(
+            f"Tool '{found.name}' has no description, so a model cannot know when to use it. "
+            "Add a docstring, or pass description=."
+        )
+    return found
+
+
+def check_name(name: object) -> None:
+    """Raises DefinitionError unless `name` is one that every consumer can carry."""
+    if not isinstance(name, str) or not name:
+        raise DefinitionError("The tool has no name. Give it one with @tool(name=…).")
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"The tool name {name!r:.150} cannot be used: names are 1 to 128 characters out of A-Z a-z 0-9 _ . -"
+        )
+
+
+def schema_of(found: Any) -> Mapping[str, JSON]:
+    """The JSON Schema of a tool's arguments, from wherever its kind of object keeps it."""
+    schema = getattr(found, "schema", None)
+    if isinstance(schema, Mapping):
+        return schema
+    # LangChain: `tool_call_schema` is `args_schema` without the arguments that its own runtime injects.
+    declared = getattr(found, "tool_call_schema", None) or getattr(found, "args_schema", None)
+    if declared is None and schema is not None and not callable(schema):
+        declared = schema
+    if isinstance(declared, Mapping):
+        return declared
+    make = getattr(declared, "model_json_schema", None) or getattr(declared, "schema", None)
+    if make is None:
+        raise DefinitionError(f"Tool '{found.name}' has no schema: it needs 'schema' or 'args_schema'.")
+    return cast(Mapping[str, JSON], make())

@@ -1,0 +1,354 @@
+"""The one pipeline that every tool call goes through: look up, check, wait for a place, run, normalise, observe.
+
+Whatever the tool does, the caller gets exactly one `ToolResult`, at the latest at the deadline. Only the cancellation
+of the caller itself is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from toolrun.binding import Binding, Mode
+from toolrun.blocking import run_blocking
+from toolrun.carrier import Carrier, Carriers, Outcome, complete
+from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
+from toolrun.errors import (
+    CallTimeoutError,
+    InvalidArgumentsError,
+    OverloadedError,
+    UnknownToolError,
+)
+from toolrun.failure import explain
+from toolrun.limiter import Limiter, Place
+from toolrun.manager import ToolManager
+from toolrun.observers import LogObserver, Observer
+from toolrun.repair import Repair
+from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
+from toolrun.schema import explain as explain_problems
+from toolrun.settings import Limits, ToolSettings
+from toolrun.threads import Job, Threads
+
+logger = logging.getLogger("toolrun")
+
+_NO_SETTINGS: Final = ToolSettings()
+_MAX_DEPTH: Final = 32
+"""Levels of tools that call tools; a circle of them ends here and not at Python's own limit."""
+_GRACE: Final = 1.0
+"""Seconds that `close` waits for cancelled tools to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the executor is busy with."""
+
+    running: int
+    """Calls that are being executed."""
+    queued: int
+    """Calls that wait for a place."""
+    abandoned: Mapping[str, int]
+    """Threads, by tool, in which a call still runs that was answered at its deadline."""
+    lingering: int
+    """Async calls that were cancelled at their deadline and have not ended."""
+
+
+class _Home:
+    """What belongs to one event loop."""
+
+    __slots__ = ("carriers", "limiter", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+        self.loop = loop
+        self.carriers = Carriers(loop)
+        self.limiter = Limiter(limits.max_concurrency, limits.max_queue)
+
+
+class ToolExecutor:
+    """Executes tools by name."""
+
+    def __init__(
+        self,
+        manager: ToolManager,
+        timeout: float = 30.0,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  frozen, so one for all is fine
+        settings: Mapping[str, ToolSettings] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        observers: Iterable[Observer] | None = None,
+    ) -> None:
+        """`observers` replaces the log observer; pass `[LogObserver(), …]` to keep it."""
+        self.manager = manager
+        self._by_name = manager.by_name
+        self.timeout = timeout
+        self.limits = limits
+        self.model: Any = None
+        """The model that tools may ask through their `ToolContext`."""
+        self._settings = settings or {}
+        self._secrets = secrets or {}
+        watching = [LogObserver(slow_call=limits.slow_call)] if observers is None else list(observers)
+        self._on_started = [it.call_started for it in watching if type(it).call_started is not Observer.call_started]
+        self._on_finished = [it.call_finished for it in watching]
+        self._bindings: dict[str, Binding] = {}
+        self._threads = Threads()
+        self._homes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Home] = WeakKeyDictionary()
+        self._home: _Home | None = None
+
+    async def execute(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        *,
+        call_id: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """Execute one call and return its answer. Raises nothing but the caller's own cancellation."""
+        call = Call(self, name, {} if arguments is None else arguments, call_id)
+        call.on_progress = on_progress
+        for notify in self._on_started:
+            self._tell(notify, call)
+        repairs: tuple[Repair, ...] = ()
+        try:
+            binding = self._bindings.get(name)
+            if binding is None or binding.tool is not self._by_name.get(name):
+                binding = self._bind(name)
+            if not binding.accepts(call.arguments):
+                repairs = self._check(binding, call)
+            call.deadline = call.started + (timeout or binding.timeout)
+            if (parent := current_call.get()) is not None:
+                self._nest(call, parent)
+            if binding.mode is Mode.INLINE:
+                value, error = copy_context().run(complete, binding.invoke, call)
+            else:
+                value, error = await self._run(binding, call)
+        except asyncio.CancelledError as cancelled:
+            self._finish(call, self._failed(call, cancelled, repairs))
+            raise
+        except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
+            value, error = None, refused
+        if error is None:
+            result = ToolResult(
+                name,
+                value if type(value) in AS_IS else normalise(value),  # type: ignore[arg-type]  # int, bool or None
+                None,
+                None,
+                (perf_counter() - call.started) * 1000,
+                call_id or "",
+                self.limits.max_result_chars,
+                repairs,
+            )
+        else:
+            result = self._failed(call, error, repairs)
+        return self._finish(call, result)
+
+    async def execute_many(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Execute calls side by side; the answers are in the order of the calls. A batch never overloads itself."""
+        results: list[ToolResult | None] = [None] * len(calls)
+        todo = iter(enumerate(calls))
+
+        async def work() -> None:
+            for index, call in todo:
+                results[index] = await self.execute(call.name, call.arguments, call_id=call.id)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(len(calls), self.limits.max_concurrency)):
+                group.create_task(work())
+        return [result for result in results if result is not None]
+
+    def execute_sync(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        *,
+        call_id: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """`execute` for programs without an event loop, and for threads beside one."""
+        coroutine = self.execute(name, arguments, call_id=call_id, timeout=timeout, on_progress=on_progress)
+        return run_blocking(coroutine, self._home.loop if self._home is not None else None)
+
+    def health(self) -> Health:
+        homes = list(self._homes.values())
+        return Health(
+            running=sum(home.limiter.running for home in homes),
+            queued=sum(home.limiter.queued for home in homes),
+            abandoned=self._threads.abandoned_by_tool(),
+            lingering=sum(1 for home in homes for carrier in home.carriers.live if carrier.outcome.done()),
+        )
+
+    async def close(self) -> None:
+        """Cancel what runs on this loop, wait a moment for it to end, and let the threads go."""
+        home = self._homes.pop(asyncio.get_running_loop(), None)
+        self._home = None
+        self._threads.close()
+        self._threads = Threads()
+        if home is not None:
+            await home.carriers.close(_GRACE)
+
+    def context(self, call: Call) -> ToolContext:
+        """What the tool of a running call may know and use."""
+        settings = self._settings.get(call.name, _NO_SETTINGS)
+        return ToolContext(
+            call_id=call.id,
+            tool_name=call.name,
+            config=settings.config,
+            secrets={name: self._secrets[name] for name in settings.secrets if name in self._secrets},
+            manager=self.manager,
+            model=self.model,
+            logger=logging.getLogger(f"toolrun.tool.{call.name}"),
+            call=call,
+        )
+
+    def _bind(self, name: str) -> Binding:
+        tool = self.manager.get(name)
+        if tool is None:
+            names = [tool.name for tool in self.manager]
+            close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
+            raise UnknownToolError(f"Tool '{name}' not found", detail=hint)
+        binding = self._bindings[name] = Binding(tool, self._settings.get(name, _NO_SETTINGS), self.timeout)
+        return binding
+
+    def _check(self, binding: Binding, call: Call) -> tuple[Repair, ...]:
+        checked = binding.schema.check(call.arguments, strict=self.limits.strict)
+        if checked.problems:
+            raise InvalidArgumentsError(
+                explain_problems(checked.problems),
+                detail=f"Parameters of {binding.name}:\n{binding.schema.describe()}",
+            )
+        if checked.dropped:
+            logger.info("%s: dropped arguments that it does not take: %s", call.name, ", ".join(checked.dropped))
+        call.arguments = checked.arguments
+        return checked.repairs
+
+    def _nest(self, call: Call, parent: Call) -> None:
+        """A call that a tool makes: it cannot last longer than the call that it is inside of."""
+        call.parent = parent
+        call.deadline = min(call.deadline, parent.deadline)
+        call.depth = parent.depth + 1
+        if call.depth > _MAX_DEPTH:
+            raise OverloadedError(f"Tools call each other more than {_MAX_DEPTH} levels deep")
+
+    async def _run(self, binding: Binding, call: Call) -> Outcome:
+        """Wait for a place, then run a body that may suspend or block."""
+        call.loop = loop = asyncio.get_running_loop()
+        home = self._home
+        if home is None or home.loop is not loop:
+            home = self._enter_loop(loop)
+        limiter, counted = home.limiter, call.parent is None
+        if binding.concurrency is None and limiter.running < limiter.max_concurrency:
+            place = limiter.take(counted)
+        else:
+            place = await limiter.enter(binding.name, binding.concurrency, counted, call.remaining())
+        started: Outcome | Carrier | Job
+        if binding.mode is Mode.THREAD:
+            started = self._start_thread(binding, call, home)
+        else:
+            started = home.carriers.begin(binding.invoke, call.arguments, call)
+        if isinstance(started, tuple):  # it has ended already, without a suspension
+            place.answered()
+            place.ended()
+            return started
+        return await self._wait(started, call, home, place)
+
+    def _start_thread(self, binding: Binding, call: Call, home: _Home) -> Outcome | Job:
+        threads = self._threads
+        if threads.abandoned >= self.limits.max_abandoned:
+            busy = ", ".join(f"{name} ({count})" for name, count in threads.abandoned_by_tool().items())
+            return None, OverloadedError(
+                f"Too many blocking tools are still running after their deadline: {busy}. Try again later."
+            )
+        context = copy_context()
+        context.run(current_call.set, call)
+        job = Job(binding.name, binding.invoke, call.arguments, context, home.loop.create_future())
+        threads.start(job)
+        return job
+
+    async def _wait(self, running: Carrier | Job, call: Call, home: _Home, place: Place) -> Outcome:
+        """The outcome of a body that runs, or that of its deadline. What is not waited for any more is given up."""
+        running.on_end = place.ended
+        timer = home.loop.call_later(call.remaining(), _expire, running.outcome, call)
+        try:
+            value, error = await running.outcome
+            if isinstance(error, _Expired):
+                self._give_up(running)
+        except asyncio.CancelledError:
+            self._give_up(running)
+            raise
+        finally:
+            timer.cancel()
+            place.answered()
+        if isinstance(running, Job) and error is None and inspect.isawaitable(value):
+            # A plain function that made a coroutine: that runs on the loop, in what is left of the time.
+            started = home.carriers.begin(_identity, value, call)
+            if isinstance(started, Carrier):
+                return await self._wait(started, call, home, home.limiter.take(call.parent is None))
+            return started
+        return value, error
+
+    def _give_up(self, running: Carrier | Job) -> None:
+        if isinstance(running, Carrier):
+            running.task.cancel()
+        else:
+            self._threads.abandon(running)
+
+    def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> _Home:
+        home = self._homes.get(loop)
+        if home is None:
+            home = self._homes[loop] = _Home(loop, self.limits)
+        self._home = home
+        return home
+
+    def _failed(self, call: Call, error: BaseException, repairs: tuple[Repair, ...]) -> ToolResult:
+        call.error = error
+        failure = explain(error, call.name)
+        milliseconds = (perf_counter() - call.started) * 1000
+        return ToolResult(
+            str(call.name),
+            None,
+            failure.message,
+            failure.kind,
+            milliseconds,
+            call.given_id or "",
+            self.limits.max_result_chars,
+            repairs,
+            failure.side_effects,
+            failure.detail,
+        )
+
+    def _finish(self, call: Call, result: ToolResult) -> ToolResult:
+        for notify in self._on_finished:
+            try:
+                notify(call, result)
+            except Exception:  # an observer's failure is not the call's
+                logger.exception("an observer failed")
+        return result
+
+    def _tell(self, notify: Callable[..., None], *news: object) -> None:
+        try:
+            notify(*news)
+        except Exception:  # an observer's failure is not the call's
+            logger.exception("an observer failed")
+
+
+class _Expired(CallTimeoutError):
+    """This call's own deadline, as opposed to a time-out that the tool raised."""
+
+
+def _expire(outcome: asyncio.Future[Outcome], call: Call) -> None:
+    if not outcome.done():
+        seconds = call.deadline - call.started
+        outcome.set_result((None, _Expired(f"Tool '{call.name}' timed out after {seconds:g} s")))
+
+
+def _identity(value: object) -> object:
+    return value

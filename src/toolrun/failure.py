@@ -1,0 +1,78 @@
+"""Exception → why the call failed, in words. One table, by type and never by searching a message for words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from toolrun.errors import CallError, ErrorKind, SideEffects
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    kind: ErrorKind
+    message: str
+    side_effects: SideEffects
+    detail: str = ""
+
+
+_UNAVAILABLE: Final = (ErrorKind.UNAVAILABLE, "The service behind '{tool}' is unavailable: {reason}")
+_TIMEOUT: Final = (ErrorKind.TIMEOUT, "'{tool}' gave up waiting for an answer: {reason}")
+_INVALID: Final = (ErrorKind.INVALID_ARGUMENTS, "Invalid parameters: {reason}")
+
+# Classes by name, so that libraries need not be imported to recognise what they raise. The most specific class of an
+# exception that stands here decides.
+TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
+    "builtins.TimeoutError": _TIMEOUT,
+    "builtins.ConnectionError": _UNAVAILABLE,
+    "socket.gaierror": _UNAVAILABLE,
+    "socket.herror": _UNAVAILABLE,
+    "ssl.SSLError": _UNAVAILABLE,
+    "urllib.error.HTTPError": (ErrorKind.TOOL_ERROR, "{reason}"),
+    "urllib.error.URLError": _UNAVAILABLE,
+    "http.client.RemoteDisconnected": _UNAVAILABLE,
+    "httpx.TimeoutException": _TIMEOUT,
+    "httpx.TransportError": _UNAVAILABLE,
+    "httpx2.TimeoutException": _TIMEOUT,
+    "httpx2.TransportError": _UNAVAILABLE,
+    "httpcore.TimeoutException": _TIMEOUT,
+    "httpcore.NetworkError": _UNAVAILABLE,
+    "requests.exceptions.Timeout": _TIMEOUT,
+    "requests.exceptions.ConnectionError": _UNAVAILABLE,
+    "urllib3.exceptions.TimeoutError": _TIMEOUT,
+    "urllib3.exceptions.HTTPError": _UNAVAILABLE,
+    "aiohttp.client_exceptions.ServerTimeoutError": _TIMEOUT,
+    "aiohttp.client_exceptions.ClientConnectionError": _UNAVAILABLE,
+    # Raised by a LangChain tool about its arguments before its body runs. (A function's own are told apart earlier.)
+    "langchain_core.tools.base.SchemaAnnotationError": _INVALID,
+    "builtins.SystemExit": (ErrorKind.TOOL_ERROR, "The tool tried to end the program (exit code {reason})"),
+    "builtins.KeyboardInterrupt": (ErrorKind.TOOL_ERROR, "The tool raised KeyboardInterrupt"),
+    "builtins.RecursionError": (ErrorKind.TOOL_ERROR, "The tool called itself too deeply: {reason}"),
+    "builtins.MemoryError": (ErrorKind.TOOL_ERROR, "The tool ran out of memory"),
+    "builtins.KeyError": (ErrorKind.TOOL_ERROR, "KeyError: {reason}"),
+}
+
+
+def explain(error: BaseException, tool: str) -> Failure:
+    """Why a call to `tool` that ended with `error` failed. Never raises."""
+    if isinstance(error, CallError):
+        return Failure(error.kind, text_of(error), error.side_effects, error.detail)
+    if isinstance(error, asyncio.CancelledError):
+        return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
+    for cls in type(error).__mro__:
+        entry = TABLE.get(f"{cls.__module__}.{cls.__qualname__}")
+        if entry is not None:
+            kind, wording = entry
+            return Failure(kind, wording.format(tool=tool, reason=text_of(error)), SideEffects.FAILED)
+    return Failure(ErrorKind.TOOL_ERROR, text_of(error), SideEffects.FAILED)
+
+
+def text_of(error: BaseException) -> str:
+    """The message of an exception, or its type where it has none or cannot say it."""
+    name = type(error).__name__
+    text = ""
+    with contextlib.suppress(Exception):
+        text = str(error).strip()
+    return text.encode("utf-8", "replace").decode() or name

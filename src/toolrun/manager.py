@@ -1,0 +1,68 @@
+"""The collection of tools: one insertion-ordered dict from name to tool, and nothing else.
+
+The tools are kept as they came. What the executor derives from them (validators, limits) is the executor's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from toolrun.definition import FunctionTool, as_tool, schema_of
+from toolrun.errors import DefinitionError
+from toolrun.schema import ArgumentSchema
+
+logger = logging.getLogger("toolrun")
+
+
+class ToolManager:
+    """All the tools, by name and in the order in which they were added."""
+
+    def __init__(self, tools: Iterator[object] | list[object] | tuple[object, ...] = ()) -> None:
+        self.by_name: dict[str, Any] = {}
+        """The collection itself, for whoever looks tools up often. To change it, use `add` and `remove`."""
+        for candidate in tools:
+            self.add(candidate)
+
+    def add(self, candidate: object) -> Any:
+        """Add a tool, or a function that becomes one, and return the tool. Raises DefinitionError for a bad one.
+
+        A tool of the same name is replaced, with a warning.
+        """
+        tool = as_tool(candidate)
+        # The schema of a function is our own work; anybody else's is tried before a model can meet it.
+        if not isinstance(tool, FunctionTool):
+            try:
+                ArgumentSchema(schema_of(tool))
+            except DefinitionError as error:
+                raise DefinitionError(f"Tool '{tool.name}': {error}") from error
+        if tool.name in self.by_name and self.by_name[tool.name] is not tool:
+            logger.warning("tool '%s' was registered before; the later registration replaces it", tool.name)
+        self.by_name[tool.name] = tool
+        return tool
+
+    def remove(self, name: str) -> None:
+        """Take a tool out, if it is there."""
+        self.by_name.pop(name, None)
+
+    @property
+    def tools(self) -> list[Any]:
+        """The tools, in order."""
+        return list(self.by_name.values())
+
+    def get(self, name: str) -> Any:
+        """The tool of that name, or None. LangChain's `lc_name` counts as a name, too."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            return next((tool for tool in self.by_name.values() if getattr(tool, "lc_name", self) == name), None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.by_name)

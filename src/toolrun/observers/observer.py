@@ -1,0 +1,16 @@
+"""The hook into the pipeline for logs, journals, traces and statistics."""
+
+from __future__ import annotations
+
+from toolrun.context import Call
+from toolrun.result import ToolResult
+
+
+class Observer:
+    """Override one method or both. They run on the event loop, so they must not block; what they raise is logged."""
+
+    def call_started(self, call: Call) -> None:
+        """A call has come in; nothing is known of it but its name and its arguments as they came."""
+
+    def call_finished(self, call: Call, result: ToolResult) -> None:
+        """The call has its answer. `call.error` is what the tool raised, if it did."""

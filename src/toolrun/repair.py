@@ -1,0 +1,297 @@
+"""Arguments as models send them, made into arguments as the schema wants them. Pure.
+
+Models send `"5"` for 5, `'["x"]'` for a list, `"ON "` for `"on"`. What can be read in exactly one way is changed and
+recorded; everything else is left as it is for the schema to refuse. A value that is valid where it stands is never
+touched, and the caller's objects are never changed: what differs is copied.
+
+Whether a value fits a part of the schema is asked of `fits(pointer, value)`; how schemas are compiled is not known
+here, nor what becomes of a value that still does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple, TypeAlias
+
+from toolrun.settings import JSON, Schema
+from toolrun.value import (
+    MAX_TEXT,
+    is_too_deep,
+    join,
+    local_reference,
+    lookup,
+    parse_json,
+    pointer,
+    same,
+    show,
+    size,
+    type_of,
+)
+
+_Outcome: TypeAlias = tuple[JSON, list["Repair"]]
+Fits: TypeAlias = Callable[[str, JSON], bool]
+"""Whether the value is valid against the part of the schema at a JSON pointer (RFC 6901, not percent-encoded)."""
+
+MAX_WORK = 1_000_000
+"""Values looked at in one repair, a question to the schema counted as 20 more; about half a second. `anyOf` below
+`anyOf` multiplies; beyond this nothing is repaired."""
+_MAX_DEPTH = 64
+"""Schemas entered below each other: `$ref` may lead back to itself."""
+
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_MAX_DIGITS = 64
+_WHOLE_DIGITS = 20
+"""`1e19` is read as an `int`, `1e20` as a `float`."""
+_NULLS = ("null", "None")
+_WRAPPED = "single value sent for a list"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One change that was made to the arguments of a call."""
+
+    path: str
+    """Where: `b`, `filter.tags[0]`, or nothing for the arguments as a whole."""
+    before: JSON
+    after: JSON
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'arguments'}: {show(self.before)} → {show(self.after)} ({self.reason})"
+
+
+def repair(value: dict[str, JSON], root: Schema, fits: Fits) -> tuple[dict[str, JSON], tuple[Repair, ...]]:
+    """The arguments with every unambiguous mistake corrected, and what was changed."""
+    log: list[Repair] = []
+    try:
+        repaired = _Repairer(root, fits).node(_Node("", root), value, "", log, 0)
+    except _TooMuchWorkError:
+        return value, ()
+    return (repaired, tuple(log)) if isinstance(repaired, dict) else (value, ())
+
+
+class _TooMuchWorkError(Exception):
+    """The repair would take too long."""
+
+
+class _Node(NamedTuple):
+    """A part of the schema and where it stands."""
+
+    pointer: str
+    schema: Schema
+
+    def child(self, *keys: str | int) -> _Node | None:
+        """The schema below these keys, unless there is none or it is a mere `true` or `false`."""
+        below = pointer(*keys)
+        schema = lookup(self.schema, below)
+        return _Node(self.pointer + below, schema) if isinstance(schema, dict) else None
+
+    def members(self, keyword: str) -> list[_Node]:
+        """The schemas of `allOf`, `anyOf`, `oneOf`, `prefixItems`, or an `items` list of the older drafts."""
+        schemas = self.schema.get(keyword)
+        return [
+            _Node(f"{self.pointer}/{keyword}/{index}", schema if isinstance(schema, dict) else {})
+            for index, schema in enumerate(schemas if isinstance(schemas, list) else ())
+        ]
+
+
+class _Repairer:
+    """One repair: follows value and schema down together. `log` takes what was changed."""
+
+    def __init__(self, root: Schema, fits: Fits) -> None:
+        self._root = root
+        self._is_valid = fits
+        self._work = MAX_WORK
+        self._is_wrapping = False
+        self._done: dict[tuple[str, str, bool], tuple[JSON, JSON, list[Repair]]] = {}
+
+    def node(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        """The value as this part of the schema takes it, or as near to that as can be told."""
+        # References below a nested $id are relative to it, not to the root: those parts are left alone.
+        if depth > _MAX_DEPTH or ("$id" in node.schema and node.pointer) or self._fits(node, value):
+            return value
+        # Alternatives that share a part would otherwise repair it again and again, at every level.
+        key = (node.pointer, path, self._is_wrapping)
+        done = self._done.get(key)
+        if done is None or done[0] is not value:
+            changes: list[Repair] = []
+            done = self._done[key] = (value, self._apply(node, value, path, changes, depth), changes)
+        log.extend(done[2])
+        return done[1]
+
+    def _apply(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        target = local_reference(self._root, node.schema.get("$ref"))
+        if target:
+            value = self.node(_Node(*target), value, path, log, depth + 1)
+        for part in node.members("allOf"):
+            value = self.node(part, value, path, log, depth + 1)
+        value = self._option(node, value, path, log)
+        types = _types(node.schema)
+        if types and not any(_has_type(value, name) for name in types):
+            value = self._convert(node, types, value, path, log, depth)
+        else:
+            value = self._inside(node, value, path, log, depth)
+        for keyword in ("anyOf", "oneOf"):
+            value = self._choose(node.members(keyword), value, path, log, depth)
+        return value
+
+    def _fits(self, node: _Node, value: JSON) -> bool:
+        self._work -= 20 + size(value, self._work)
+        if self._work < 0:
+            raise _TooMuchWorkError
+        return self._is_valid(node.pointer, value)
+
+    def _option(self, node: _Node, value: JSON, path: str, log: list[Repair]) -> JSON:
+        """The one option of `enum` or `const` that the text means."""
+        options = node.schema.get("enum", [node.schema["const"]] if "const" in node.schema else [])
+        if not isinstance(value, str) or not isinstance(options, list) or value in options:
+            return value
+        text = value.strip().casefold()
+        meant: list[JSON] = [o for o in options if isinstance(o, str) and o.strip().casefold() == text]
+        reason = "option in other letters or with spaces"
+        if not meant:
+            meant = [option for option in options if any(same(option, read) for read, _ in _scalars(value))]
+            reason = "option sent as text"
+        if len(meant) != 1:
+            return value
+        log.append(Repair(path, value, meant[0], reason))
+        return meant[0]
+
+    def _convert(self, node: _Node, types: list[str], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        """The value in the one wanted type that it can be read as."""
+        outcomes: list[_Outcome] = []
+        for read, reason in _readings(value):
+            if any(_has_type(read, name) for name in types):
+                changes = [Repair(path, value, read, reason)]
+                outcomes.append((self._inside(node, read, path, changes, depth), changes))
+        # One reading that breaks another rule is still taken: the refusal then speaks of that rule.
+        outcome = _only([o for o in outcomes if self._fits(node, o[0])] or outcomes)
+        if not outcomes and "array" in types:
+            outcome = self._wrap(node, value, path, depth)
+        if outcome is None:
+            return value
+        log.extend(outcome[1])
+        return outcome[0]
+
+    def _wrap(self, node: _Node, value: JSON, path: str, depth: int) -> _Outcome | None:
+        """A list of the value, if the schema wants a list of scalars and this is one of them."""
+        items = node.child("items")
+        if value is None or isinstance(value, dict | list) or items is None or node.members("prefixItems"):
+            return None
+        if isinstance(value, str) and value.strip()[:1] in ("", "[", "{"):
+            return None
+        if self._is_wrapping or self._fits(items, []) or self._fits(items, {}):
+            return None
+        changes = [Repair(path, value, [value], _WRAPPED)]
+        self._is_wrapping = True
+        wrapped: JSON = [self.node(items, value, join(path, 0), changes, depth + 1)]
+        self._is_wrapping = False
+        return (wrapped, changes) if self._fits(node, wrapped) else None
+
+    def _choose(self, branches: list[_Node], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        """The value as the one branch takes it that can; as it is if several can, in different ways."""
+        if any(self._fits(branch, value) for branch in branches):
+            return value
+        outcomes: list[_Outcome] = []
+        for branch in branches:
+            changes: list[Repair] = []
+            repaired = self.node(branch, value, path, changes, depth + 1)
+            if self._fits(branch, repaired):
+                outcomes.append((repaired, changes))
+        direct = [o for o in outcomes if not any(c.reason == _WRAPPED and c.path == path for c in o[1])]
+        outcome = _only(direct or outcomes)
+        if outcome is None:
+            return value
+        log.extend(outcome[1])
+        return outcome[0]
+
+    def _inside(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        """The object or list with its members repaired."""
+        if isinstance(value, dict):
+            return self._object(node, value, path, log, depth)
+        if isinstance(value, list):
+            return self._list(node, value, path, log, depth)
+        return value
+
+    def _object(self, node: _Node, value: dict[str, JSON], path: str, log: list[Repair], depth: int) -> JSON:
+        properties = node.schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        others = None if node.schema.get("patternProperties") else node.child("additionalProperties")
+        changed: dict[str, JSON] = {}
+        for name, item in value.items():
+            child = node.child("properties", name) if name in known else others
+            if child is not None:
+                repaired = self.node(child, item, join(path, name), log, depth + 1)
+                if repaired is not item:
+                    changed[name] = repaired
+        return {**value, **changed} if changed else value
+
+    def _list(self, node: _Node, value: list[JSON], path: str, log: list[Repair], depth: int) -> JSON:
+        first = node.members("prefixItems") or node.members("items")
+        others = node.child("items")
+        changed: dict[int, JSON] = {}
+        for index, item in enumerate(value):
+            child = first[index] if index < len(first) else others
+            if child is not None:
+                repaired = self.node(child, item, join(path, index), log, depth + 1)
+                if repaired is not item:
+                    changed[index] = repaired
+        return [changed.get(index, item) for index, item in enumerate(value)] if changed else value
+
+
+def _types(schema: Schema) -> list[str]:
+    types = schema.get("type")
+    return [name for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)]
+
+
+def _has_type(value: JSON, name: str) -> bool:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return name == "number" or (name == "integer" and value == int(value))
+    return type_of(value) == name
+
+
+def _only(outcomes: list[_Outcome]) -> _Outcome | None:
+    """The outcome on which all agree."""
+    if outcomes and all(same(outcomes[0][0], value) for value, _ in outcomes):
+        return outcomes[0]
+    return None
+
+
+def _readings(value: JSON) -> Iterator[tuple[JSON, str]]:
+    """What a text may stand for, each with the reason to record."""
+    if not isinstance(value, str):
+        return
+    yield from _scalars(value)
+    if value.lstrip()[:1] in ("[", "{") and len(value) <= MAX_TEXT:
+        try:
+            parsed = parse_json(value)
+        except json.JSONDecodeError:
+            return
+        if not is_too_deep(parsed):
+            yield parsed, f"{'list' if isinstance(parsed, list) else 'object'} sent as text"
+
+
+def _scalars(text: str) -> Iterator[tuple[JSON, str]]:
+    text = text.strip()
+    number = _number(text)
+    if number is not None:
+        yield number, "number sent as text"
+    if text.lower() in ("true", "false"):
+        yield text.lower() == "true", "boolean sent as text"
+    if text in _NULLS:
+        yield None, "null sent as text"
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text spells as JSON does, or with a plus. A whole number is an `int`: `"5.0"` is 5."""
+    if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
+        return None
+    exact, number = Decimal(text), float(text)
+    if exact == exact.to_integral_value() and (exact.adjusted() < _WHOLE_DIGITS or text.lstrip("+-").isdigit()):
+        return int(exact)
+    return number if math.isfinite(number) and bool(number) == bool(exact) else None

@@ -1,0 +1,264 @@
+"""The one shape of an answer, and its renderings. Pure: knows values, nothing of tools or of how they are run."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, cast
+
+from toolrun.errors import ErrorKind, SideEffects
+from toolrun.settings import JSON
+
+if TYPE_CHECKING:
+    from toolrun.repair import Repair
+
+AS_IS: Final = frozenset({bool, int, type(None)})
+"""The types that `normalise` never changes."""
+_MAX_DEPTH: Final = 64
+_CONTENT_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "resource", "resource_link", "file"})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model asks for."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, JSON] | str | None = None
+
+
+@dataclass(frozen=True, init=False)
+class ToolResult:
+    """The answer to one call. `error` is None exactly when the call succeeded."""
+
+    tool_name: str
+    result: JSON = None
+    error: str | None = None
+    error_kind: ErrorKind | None = None
+    execution_time_ms: float = 0.0
+    call_id: str = ""
+    """The id that the caller gave the call."""
+    max_chars: int | None = field(default=None, repr=False, compare=False)
+    """How long `text` may get."""
+    repairs: tuple[Repair, ...] = ()
+    """What was changed in the arguments before the tool got them."""
+    side_effects: SideEffects | None = None
+    """Of a failed call: whether the tool may have acted."""
+    detail: str = field(default="", repr=False)
+    """Of a failed call: further lines that only the model reads."""
+
+    def __init__(
+        self,
+        tool_name: str,
+        result: JSON = None,
+        error: str | None = None,
+        error_kind: ErrorKind | None = None,
+        execution_time_ms: float = 0.0,
+        call_id: str = "",
+        max_chars: int | None = None,
+        repairs: tuple[Repair, ...] = (),
+        side_effects: SideEffects | None = None,
+        detail: str = "",
+    ) -> None:
+        # What a frozen dataclass generates takes a third of a whole call's time; this is the same, past __setattr__.
+        values = self.__dict__
+        values["tool_name"] = tool_name
+        values["result"] = result
+        values["execution_time_ms"] = execution_time_ms
+        values["call_id"] = call_id
+        values["max_chars"] = max_chars
+        if repairs:
+            values["repairs"] = repairs
+        if error is not None:  # the defaults of the class stand for a success
+            values["error"] = error
+            values["error_kind"] = error_kind
+            values["side_effects"] = side_effects
+            values["detail"] = detail
+
+    @property
+    def success(self) -> bool:
+        return self.error is None
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The envelope, with exactly the keys that the specification names."""
+        outcome: dict[str, JSON] = {"success": True, "result": self.result}
+        if self.error is not None:
+            outcome = {"success": False, "error": self.error}
+        return {**outcome, "tool_name": self.tool_name, "execution_time_ms": round(self.execution_time_ms, 3)}
+
+    @property
+    def text(self) -> str:
+        """What a model reads."""
+        if self.error is None:
+            return shorten(render(self.result), self.max_chars)
+        head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
+        return shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
+
+
+def render(value: JSON) -> str:
+    """A normalised value as text: strings as they are, content blocks by their text, the rest as JSON."""
+    if isinstance(value, str):
+        return value or "(no output)"
+    if value is None:
+        return "(no output)"
+    if isinstance(value, list) and is_content(value):
+        return "\n".join(map(_render_block, value)) or "(no output)"
+    return _dumps(value).decode()
+
+
+def is_content(values: list[JSON]) -> bool:
+    """Whether a list is one of content blocks, as MCP and LangChain tools return them."""
+    return bool(values) and all(isinstance(it, dict) and it.get("type") in _CONTENT_TYPES for it in values)
+
+
+def _render_block(block: object) -> str:
+    assert isinstance(block, dict)
+    text = block.get("text")
+    if isinstance(text, str):
+        return text
+    resource = block.get("resource")
+    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
+        return cast(str, resource["text"])
+    source = resource if isinstance(resource, dict) else block
+    about = source.get("mimeType") or source.get("mime_type") or source.get("uri") or ""
+    return f"[{block.get('type')} {about}".rstrip() + ", not shown as text]"
+
+
+def shorten(text: str, limit: int | None) -> str:
+    """Head and tail of a text that is too long, around a line that says how much is missing."""
+    if limit is None or len(text) <= limit:
+        return text
+    tail = limit // 4
+    head = limit - tail
+    gap = f"\n… [{len(text) - limit:,} of {len(text):,} characters left out] …\n"
+    return f"{text[:head]}{gap}{text[len(text) - tail :]}"
+
+
+def normalise(value: object) -> JSON:
+    """Whatever a tool returned, as JSON data that shares nothing with it. Never raises."""
+    kind = type(value)
+    if kind in AS_IS:
+        return cast(JSON, value)
+    if kind is str:
+        return _clean(cast(str, value))
+    if kind is float:
+        return cast(float, value) if math.isfinite(cast(float, value)) else None
+    import orjson
+
+    try:
+        return cast(JSON, orjson.loads(_orjson_dumps(value)))
+    except (TypeError, ValueError, RecursionError):
+        # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
+        return _walk(value, ())
+
+
+def _dumps(value: JSON) -> bytes:
+    try:
+        return _orjson_dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _orjson_dumps(value: object) -> bytes:
+    import orjson
+
+    # Keys that are no strings become strings; NaN and infinities become null, as in JavaScript.
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _clean(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _plain(value: object) -> object:
+    """One step towards JSON for an object that is not JSON."""
+    for method in ("model_dump", "to_dict"):
+        dump = getattr(value, method, None)
+        if callable(dump) and not isinstance(value, type):
+            try:
+                return dump()
+            except Exception:  # noqa: BLE001  a foreign object's own method; its text will do instead
+                return _described(value)
+    match value:
+        case bytes() | bytearray() | memoryview():
+            return _from_bytes(bytes(value))
+        case Enum():
+            return value.value
+        case Mapping():
+            return dict(value)
+        case Set() | Sequence():
+            return _sorted(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() and value.adjusted() < 15 else str(value)
+        case timedelta():
+            return value.total_seconds()
+        case complex() | PurePath():
+            return str(value)
+        case BaseException():
+            return f"{type(value).__name__}: {_described(value)}"
+    return _described(value)
+
+
+def _sorted(values: Set[object] | Sequence[object]) -> list[object]:
+    if isinstance(values, Set):
+        try:
+            return sorted(values)  # type: ignore[type-var]  # what cannot be compared stays in its own order
+        except Exception:  # noqa: BLE001  foreign comparison operators
+            return list(values)
+    return list(values)
+
+
+def _from_bytes(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "data:application/octet-stream;base64," + base64.b64encode(data).decode()
+
+
+def _described(value: object) -> str:
+    for describe in (str, repr):
+        try:
+            return _clean(describe(value))
+        except Exception:  # noqa: BLE001  a foreign object's own __str__ or __repr__
+            continue
+    return f"<{type(value).__name__}>"
+
+
+def _walk(value: object, above: tuple[int, ...]) -> JSON:
+    """`normalise` in Python. `above` are the containers that hold the value, so that a cycle ends."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _clean(str(value))
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if id(value) in above or len(above) > _MAX_DEPTH:
+        return "…"
+    above = (*above, id(value))
+    if isinstance(value, dict):
+        return {_clean(str(_key(key))): _walk(item, above) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_walk(item, above) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _walk(getattr(value, item.name, None), above) for item in dataclasses.fields(value)}
+    if hasattr(value, "isoformat"):
+        return _described(value.isoformat())
+    return _walk(_plain(value), above)
+
+
+def _key(key: object) -> object:
+    return key.value if isinstance(key, Enum) else key

@@ -1,0 +1,260 @@
+"""Type hints → JSON Schema, and JSON arguments → values of the annotated types.
+
+Plain hints (str, int, list[str], Optional, Literal, …) are translated here: that is most tools, takes microseconds and
+needs no import. Everything richer (dataclass, Enum, TypedDict, date-time, pydantic model, constraints) is pydantic's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from toolrun.context import ToolContext
+from toolrun.errors import DefinitionError, InvalidArgumentsError
+from toolrun.settings import JSON, Schema
+
+Convert = Callable[[Any], Any]
+
+_EMPTY: Final = inspect.Parameter.empty
+_PLAIN: Final[dict[object, Schema]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    None: {"type": "null"},
+    type(None): {"type": "null"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+    Any: {},
+    object: {},
+    _EMPTY: {},
+}
+
+
+_JSON_TYPES: Final[set[type]] = {str, int, float, bool, list, dict, type(None)}
+_SUSPECTS: Final[dict[object, set[type]]] = {int: {float}, float: {int}}
+
+
+class Signature:
+    """How to call a function with JSON arguments."""
+
+    __slots__ = ("_converters", "context_parameter", "fill", "schema", "suspects")
+
+    def __init__(
+        self,
+        schema: Schema,
+        converters: list[tuple[str, object, Convert]],
+        fill: dict[str, object],
+        context_parameter: str | None,
+    ) -> None:
+        self.schema = schema
+        self._converters = converters
+        self.fill = fill
+        """Real defaults of parameters that are written `= Field(default=…)`."""
+        self.context_parameter = context_parameter
+        self.suspects: set[type] = set()
+        """Types of JSON values that `convert` may have to change; most arguments contain none of them."""
+        for _, exact, _ in converters:
+            self.suspects |= _SUSPECTS.get(exact, _JSON_TYPES)
+
+    def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the function's own types. Leaves the given dict alone."""
+        converted = dict(arguments)
+        for name, exact, convert in self._converters:
+            if name in arguments and type(arguments[name]) is not exact:
+                try:
+                    converted[name] = convert(arguments[name])
+                except ValueError as error:  # pydantic's ValidationError is one
+                    raise InvalidArgumentsError(f"Invalid parameters: '{name}' {_reason(error)}") from error
+        return converted
+
+
+def read_signature(function: Callable[..., object], descriptions: dict[str, str]) -> Signature:
+    """Raises DefinitionError for a function that cannot be called with named JSON arguments."""
+    hints = _hints(function)
+    properties: Schema = {}
+    required: list[JSON] = []
+    converters: list[tuple[str, object, Convert]] = []
+    fill: dict[str, object] = {}
+    rich: dict[str, tuple[object, object]] = {}
+    context_parameter: str | None = None
+    open_ended = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint, default = hints.get(name, _EMPTY), parameter.default
+        if parameter.kind is parameter.VAR_KEYWORD:
+            open_ended = True
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise DefinitionError(f"parameter '{name}' cannot be passed by name; a model passes all arguments by name")
+        if hint is ToolContext or ToolContext in get_args(hint):
+            context_parameter = name
+            continue
+        hint, description, default = _unwrapped(hint, default)
+        if default is not parameter.default and default is not _EMPTY:
+            fill[name] = default
+        schema = _plain_schema(hint)
+        if schema is None:
+            rich[name] = (hint, default)
+            schema = {}
+        elif (convert := _plain_convert(hint)) is not None:
+            converters.append((name, hint, convert))
+        properties[name] = schema = dict(schema)
+        if description or name in descriptions:
+            schema["description"] = description or descriptions[name]
+        if default is _EMPTY:
+            required.append(name)
+        elif name not in rich and (default is None or isinstance(default, str | int | float | bool)):
+            schema["default"] = default
+    schema = {"type": "object", "properties": properties, "additionalProperties": open_ended}
+    if required:
+        schema["required"] = required
+    if rich:
+        _add_rich(schema, rich, converters)
+    return Signature(schema, converters, fill, context_parameter)
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    target = function
+    if not inspect.isroutine(function):
+        target = getattr(function, "func", None) or type(function).__call__  # functools.partial, or a callable object
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except Exception as error:
+        raise DefinitionError(
+            f"a type hint cannot be resolved ({error}); hints must name types that are importable where the function is"
+        ) from error
+
+
+def _unwrapped(hint: Any, default: object) -> tuple[Any, str, object]:
+    """Takes `Annotated[T, "text"]` and `= Field(…)` apart: the hint, its description, the real default."""
+    description = ""
+    if type(default).__name__ == "FieldInfo" and type(default).__module__.startswith("pydantic"):
+        field: Any = default
+        hint = Annotated[hint if hint is not _EMPTY else Any, field]
+        default = _EMPTY if field.is_required() else field.get_default(call_default_factory=True)
+    if get_origin(hint) is Annotated:
+        base, *metadata = get_args(hint)
+        texts = [text for text in metadata if isinstance(text, str)]
+        rest = [item for item in metadata if not isinstance(item, str)]
+        description = " ".join(texts) or next((str(d) for i in rest if (d := getattr(i, "description", None))), "")
+        hint = Annotated[base, *rest] if rest else base
+    return hint, description, default
+
+
+def _plain_schema(hint: Any) -> Schema | None:
+    """The schema of a hint that needs no pydantic; None for one that does."""
+    try:
+        if hint in _PLAIN:
+            return _PLAIN[hint]
+    except TypeError:  # not hashable
+        return None
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal and all(type(value) in (str, int, bool, type(None)) for value in arguments):
+        kinds = {type(value) for value in arguments}
+        schema: Schema = {"enum": list(arguments)}
+        return {**_PLAIN[kinds.pop()], **schema} if len(kinds) == 1 else schema
+    if origin in (Union, types.UnionType):
+        options = [_plain_schema(option) for option in arguments]
+        return None if None in options else {"anyOf": typing.cast(list[JSON], options)}
+    if origin is list and len(arguments) == 1:
+        items = _plain_schema(arguments[0])
+        return None if items is None else {"type": "array", "items": items}
+    if origin is dict and arguments[0] is str:
+        values = _plain_schema(arguments[1])
+        return None if values is None else {"type": "object", "additionalProperties": values}
+    return None
+
+
+def _plain_convert(hint: Any) -> Convert | None:
+    """JSON has one number type: 3.0 is an integer, and 3 is a number."""
+    if hint is int or hint is float:
+        return typing.cast(Convert, hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        options = [option for option in arguments if option is not type(None)]
+        inner, apply = (_plain_convert(options[0]) if len(options) == 1 else None), _optional
+    elif origin is list:
+        inner, apply = _plain_convert(arguments[0]), _items
+    elif origin is dict:
+        inner, apply = _plain_convert(arguments[1]), _entries
+    else:
+        return None
+    return inner and functools.partial(apply, inner)
+
+
+def _optional(convert: Convert, value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _items(convert: Convert, value: Any) -> Any:
+    return [convert(item) for item in value]
+
+
+def _entries(convert: Convert, value: Any) -> Any:
+    return {key: convert(item) for key, item in value.items()}
+
+
+def _add_rich(
+    schema: Schema, rich: dict[str, tuple[object, object]], converters: list[tuple[str, object, Convert]]
+) -> None:
+    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic_core import PydanticSerializationError
+
+    adapters: dict[str, TypeAdapter[Any]] = {}
+    for name, (hint, _) in rich.items():
+        try:
+            adapters[name] = TypeAdapter(_for_pydantic(hint))
+            adapters[name].json_schema()
+        except (PydanticUserError, TypeError, NameError) as error:
+            reason = str(error).splitlines()[0]
+            raise DefinitionError(f"parameter '{name}' has a type that JSON cannot express: {reason}") from error
+    schemas, shared = TypeAdapter.json_schemas([(name, "validation", it) for name, it in adapters.items()])
+    properties = typing.cast(dict[str, Schema], schema["properties"])
+    for (name, _), made in schemas.items():
+        properties[name].update({key: value for key, value in made.items() if key not in ("title", *properties[name])})
+        default = rich[name][1]
+        if default is not _EMPTY:
+            try:
+                properties[name]["default"] = adapters[name].dump_python(default, mode="json", warnings=False)
+            except PydanticSerializationError:
+                properties[name].pop("default", None)
+        converters.append((name, _EMPTY, adapters[name].validate_python))
+    if "$defs" in shared:
+        schema["$defs"] = shared["$defs"]
+
+
+def _for_pydantic(hint: Any) -> Any:
+    """Before Python 3.12 pydantic takes only typing_extensions' TypedDict; users write typing's."""
+    if sys.version_info >= (3, 12):
+        return hint
+    if typing.is_typeddict(hint) and type(hint).__module__ == "typing":
+        import typing_extensions as te
+
+        fields: dict[str, Any] = {}
+        for name, field in typing.get_type_hints(hint, include_extras=True).items():
+            inner = _for_pydantic(get_args(field)[0] if get_origin(field) in (te.Required, te.NotRequired) else field)
+            fields[name] = te.Required[inner] if name in hint.__required_keys__ else te.NotRequired[inner]
+        return te.TypedDict(hint.__name__, fields)  # type: ignore[operator]  # the functional form, from data
+    arguments = get_args(hint)
+    if not arguments or get_origin(hint) is Literal:
+        return hint
+    replaced = tuple(_for_pydantic(argument) for argument in arguments)
+    if replaced == arguments:
+        return hint
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return Annotated[replaced[0], *hint.__metadata__]
+    return Union[replaced] if origin in (Union, types.UnionType) else origin[replaced]  # noqa: UP007  of a tuple
+
+
+def _reason(error: ValueError) -> str:
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return f"cannot be used: {error}"
+    places = ("".join(f"[{part!r}]" for part in item["loc"]) + f" {item['msg']}" for item in errors()[:5])
+    return "cannot be used: " + "; ".join(place.strip() for place in places)

@@ -1,0 +1,258 @@
+"""Tools declared as data: JSON, YAML and TOML files, and the tools made of them.
+
+`read_catalog` reports what is wrong with an entry and goes on with the next. `declared_tool` makes a tool of an entry.
+Nothing here knows which handlers exist: they are looked up at each call in the mappings that the caller gives, so a
+handler may be registered later than the tool that names it.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from toolrun.definition import check_name
+from toolrun.document import parse_json, parse_toml, parse_yaml, plain, read_text, shown, suggestion
+from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
+from toolrun.kind import SECONDS, SWITCH, TEXT, Kind
+from toolrun.settings import JSON, Schema
+
+Handler: TypeAlias = Callable[[dict[str, JSON]], object]
+"""Takes the arguments as one dict and returns the result; may be an async function."""
+
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    ".json": parse_json,
+    ".toml": parse_toml,
+    ".yaml": parse_yaml,
+    ".yml": parse_yaml,
+}
+_TYPES = ("mock", "builtin", "internal")
+_KEYS = ("name", "description", "parameters", "implementation", "timeout", "idempotent")
+_IMPLEMENTATION_KEYS = ("type", "handler", "mock_response")
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """What answers a call."""
+
+    type: str
+    """`mock`, `builtin` or `internal`."""
+    handler: str = ""
+    mock_response: JSON = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A tool as a catalog file declares it."""
+
+    name: str
+    description: str
+    parameters: Schema
+    implementation: Implementation
+    timeout: float | None = None
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an entry, or a whole file, is not used."""
+
+    file: Path
+    index: int | None
+    """The entry's place in the file, counted from 0; `None` if the file itself is meant."""
+    name: str
+    """The entry's name, if it has one."""
+    message: str
+
+    def __str__(self) -> str:
+        if self.index is None:
+            return f"{self.file}: {self.message}"
+        entry = f"tool '{self.name}'" if self.name else f"entry {self.index}"
+        return f"{self.file}: {entry}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What a file declares, and what is wrong with it."""
+
+    declarations: tuple[Declaration, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def read_catalog(path: Path) -> Catalog:
+    """The declarations of one file. What is wrong with the file or with an entry does not raise: see `problems`."""
+    try:
+        parse = _PARSERS.get(path.suffix.lower())
+        if parse is None:
+            raise ConfigError(f"is no catalog; a catalog's name ends in {', '.join(_PARSERS)}")
+        entries, remarks = _entries(parse(read_text(path)))
+    except ConfigError as error:
+        return Catalog(problems=(Problem(path, None, "", str(error)),))
+    declarations: list[Declaration] = []
+    problems = [Problem(path, None, "", remark) for remark in remarks]
+    for index, entry in enumerate(entries):
+        found = _read_entry(entry)
+        if isinstance(found, Declaration):
+            declarations.append(found)
+        else:
+            name = entry.get("name") if isinstance(entry, dict) else None
+            problems += [Problem(path, index, name if isinstance(name, str) else "", message) for message in found]
+    return Catalog(tuple(declarations), tuple(problems))
+
+
+def _entries(content: object) -> tuple[list[object], list[str]]:
+    """The entries of a file in any of its three forms, and remarks on what stands beside them."""
+    if isinstance(content, list):
+        return content, []
+    if not isinstance(content, dict) or not content:
+        raise ConfigError("declares no tools; write a list of tools, an object with 'tools', or one tool")
+    if "tools" not in content:
+        if "name" in content or "implementation" in content:
+            return [content], []
+        key = str(next(iter(content)))
+        raise ConfigError(f"unknown key '{key}'; {suggestion(key, [*_KEYS, 'tools'])}")
+    tools = content["tools"]
+    if not isinstance(tools, list):
+        raise ConfigError(f"'tools' must be a list of tools, got {shown(tools)}")
+    return tools, [f"unknown key '{key}' beside 'tools'; remove it" for key in content if key != "tools"]
+
+
+def _read_entry(raw: object) -> Declaration | list[str]:
+    """The declaration, or everything that is wrong with it."""
+    try:
+        entry = plain(raw)
+    except ConfigError as error:
+        return [str(error)]
+    if not isinstance(entry, dict):
+        return [f"a tool must be an object with 'name', 'description' and 'implementation', got {shown(entry)}"]
+    problems = [f"unknown key '{key}'; {suggestion(key, _KEYS)}" for key in entry if key not in _KEYS]
+    name = _text(entry, "name", "give the tool one", problems)
+    try:
+        check_name(name or "unnamed")
+    except DefinitionError as error:
+        problems.append(str(error))
+    description = _text(entry, "description", "a model chooses the tool by it", problems)
+    parameters = _parameters(entry.get("parameters", {}), problems)
+    implementation = _implementation(entry.get("implementation"), problems)
+    for key, kind in (("timeout", SECONDS), ("idempotent", SWITCH)):
+        _check(entry, key, kind, problems)
+    if problems:
+        return problems
+    timeout = entry.get("timeout")
+    return Declaration(
+        name,
+        description,
+        parameters,
+        implementation,
+        timeout=float(timeout) if isinstance(timeout, (int, float)) else None,
+        idempotent=entry.get("idempotent") is True,
+    )
+
+
+def _check(entry: dict[str, JSON], key: str, kind: Kind, problems: list[str]) -> bool:
+    if key in entry and not kind.accepts(entry[key]):
+        problems.append(f"'{key}' must be {kind.words}, got {shown(entry[key])}")
+        return False
+    return True
+
+
+def _text(entry: dict[str, JSON], key: str, hint: str, problems: list[str]) -> str:
+    value = entry.get(key, "")
+    if _check(entry, key, TEXT, problems) and not str(value).strip():
+        problems.append(f"'{key}' is missing; {hint}")
+    return value if isinstance(value, str) else ""
+
+
+def _parameters(schema: JSON, problems: list[str]) -> Schema:
+    """The JSON Schema of the arguments, which are always an object. Whether it compiles is for the manager to see."""
+    if not isinstance(schema, dict):
+        problems.append(f"'parameters' must be a JSON Schema object, got {shown(schema)}")
+        return {}
+    if not schema:
+        return {"type": "object", "properties": {}}
+    if "type" not in schema and "properties" in schema:
+        return {"type": "object", **schema}
+    if schema.get("type") != "object":
+        problems.append(
+            "'parameters' must be a JSON Schema of type object: "
+            '{"type": "object", "properties": {NAME: {"type": …}}, "required": [NAME]}'
+        )
+    return schema
+
+
+def _implementation(value: JSON, problems: list[str]) -> Implementation:
+    nothing = Implementation("")
+    if not isinstance(value, dict):
+        got = "is missing" if value is None else f"must be an object, got {shown(value)}"
+        problems.append(f'\'implementation\' {got}; write for instance {{"type": "builtin", "handler": "echo"}}')
+        return nothing
+    for key in value:
+        if key not in _IMPLEMENTATION_KEYS:
+            problems.append(f"unknown key '{key}' in 'implementation'; {suggestion(key, _IMPLEMENTATION_KEYS)}")
+    kind, handler = value.get("type"), value.get("handler", "")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        hint = suggestion(kind if isinstance(kind, str) else "", _TYPES)
+        problems.append(f"unknown implementation type {shown(kind)}; {hint}")
+        return nothing
+    if kind == "mock" and "mock_response" not in value:
+        problems.append("a mock needs 'mock_response': the answer that every call gets")
+    if not isinstance(handler, str):
+        problems.append(f"'handler' must be the name of a handler, got {shown(handler)}")
+        return nothing
+    if kind != "mock" and not handler:
+        problems.append(f"type {shown(kind)} needs 'handler': the name of the handler that answers")
+    return Implementation(kind, handler, value.get("mock_response"))
+
+
+class DeclaredTool:
+    """A tool made of a declaration."""
+
+    __slots__ = ("_handlers", "_implementation", "description", "idempotent", "inline", "name", "schema", "timeout")
+
+    def __init__(self, declaration: Declaration, handlers: Mapping[str, Handler]) -> None:
+        self.name = declaration.name
+        self.description = declaration.description
+        self.schema = declaration.parameters
+        self.timeout = declaration.timeout
+        self.idempotent = declaration.idempotent
+        self.inline = declaration.implementation.type == "mock"
+        """Runs on the event loop although it is not async: a copy is made faster than a thread is handed a job."""
+        self._implementation = declaration.implementation
+        self._handlers = handlers
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `invoke` returns an awaitable. A handler that does not exist is not async: `invoke` just raises."""
+        handler = self._handlers.get(self._implementation.handler)
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+            getattr(handler, "__call__", None)  # noqa: B004  an object may have an async __call__
+        )
+
+    def invoke(self, arguments: dict[str, JSON]) -> object:
+        """The mock response, or whatever the handler returns, an awaitable included."""
+        if self._implementation.type == "mock":
+            return copy.deepcopy(self._implementation.mock_response)
+        name = self._implementation.handler
+        handler = self._handlers.get(name)
+        if handler is None:
+            kind = self._implementation.type
+            raise ToolError(
+                f"{kind.capitalize()} handler '{name}' not found",
+                side_effects=SideEffects.NOT_STARTED,
+                detail=f"Of the {kind} handlers, {suggestion(name, self._handlers, limit=3)}",
+            )
+        return handler(arguments)
+
+    def __repr__(self) -> str:
+        return f"<DeclaredTool {self.name!r} {self._implementation.type}>"
+
+
+def declared_tool(
+    declaration: Declaration, *, builtins: Mapping[str, Handler], internals: Mapping[str, Handler]
+) -> DeclaredTool:
+    """The tool that a declaration describes."""
+    handlers: Mapping[str, Mapping[str, Handler]] = {"mock": {}, "builtin": builtins, "internal": internals}
+    return DeclaredTool(declaration, handlers[declaration.implementation.type])

@@ -1,0 +1,53 @@
+"""Python files without a PEP 723 header: their `@tool` functions run in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from toolrun.definition import FunctionTool
+from toolrun.errors import ConfigError
+from toolrun.failure import text_of
+
+
+def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
+    """Import a file and return its tools, in order. Raises ConfigError for a file that cannot be imported."""
+    module = _import(path)
+    tools = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
+    return [tool for tool in tools if tool.__module__ == module.__name__]  # not those that it imported itself
+
+
+def _import(path: Path) -> ModuleType:
+    # A name of its own, so that two files called search.py do not replace each other.
+    name = f"toolrun_tools.{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError("is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pydantic look up a class's module by its name
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        del sys.modules[name]
+        raise ConfigError(
+            f"cannot be imported: {type(error).__name__}: {text_of(error)}{_line(error, path)}"
+        ) from error
+    return module
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Where in the file it happened."""
+    if isinstance(error, SyntaxError):
+        return ""  # its text says so itself
+    line, traceback = 0, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == str(path):
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return f" (line {line})" if line else ""
