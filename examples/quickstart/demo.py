@@ -136,7 +136,8 @@ async def show_step(screen: Screen, number: int, step: Step, runtime: Runtime) -
     screen.fact("outcome", f"{outcome} · {result.execution_time_ms:.1f} ms", "green" if result.success else "red")
     screen.fact("model gets", result.text)
     if step.shows_envelope:
-        screen.fact("envelope", json.dumps(result.to_dict()))
+        entries = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.to_dict().items()]
+        screen.fact("envelope", "{" + ",\n ".join(entries) + "}")
     screen.expect(step.title, step.is_met_by(result))
 
 

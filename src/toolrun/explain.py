@@ -84,7 +84,7 @@ def problems_of(
 def unknown(path: str, name: str, known: Iterable[str]) -> Problem:
     """A name that the schema does not have, with the one that may be meant."""
     meant = close_name(name, known)
-    hint = f" (did you mean {_quote(meant)}?)" if meant else ""
+    hint = f" (did you mean {_quote(join(path, meant))}?)" if meant else ""
     full = join(path, name)
     return Problem(full, f"unknown parameter {_quote(full)}{hint}")
 
@@ -102,6 +102,10 @@ def _plain(name: str) -> str:
 
 def _quote(path: str) -> str:
     return f"'{printable(path)}'" if path else "the arguments"
+
+
+def _null_last(types: list[str]) -> list[str]:
+    return sorted(types, key="null".__eq__)
 
 
 def _or(words: Iterable[str]) -> str:
@@ -147,7 +151,7 @@ def _bound(words: str) -> _Phrase:
 
 
 _PHRASES: dict[str, _Phrase] = {
-    "Type": lambda kind, value: f"must be {_or(kind.types)}, {_got(value)}",
+    "Type": lambda kind, value: f"must be {_or(_null_last(kind.types))}, {_got(value)}",
     "Enum": _one_of,
     "Constant": lambda kind, value: f"must be {show(kind.expected_value)}, got {show(value)}",
     "Minimum": _bound("at least"),
@@ -309,7 +313,7 @@ class _Case:
                 case "Constant":
                     return [show(fault.kind.expected_value)]
                 case "Type":
-                    types = fault.kind.types
+                    types = _null_last(fault.kind.types)
                 case "AnyOf" | "OneOfNotValid":
                     inner = [self._wanted(alternative, here) for alternative in self._branches(fault)]
                     if all(words is not None for words in inner):

@@ -45,8 +45,6 @@ _MAX_DEPTH = 64
 
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 64
-_WHOLE_DIGITS = 20
-"""`1e19` is read as an `int`, `1e20` as a `float`."""
 _NULLS = ("null", "None")
 _WRAPPED = "single value sent for a list"
 
@@ -141,7 +139,7 @@ class _Repairer:
         return value
 
     def _fits(self, node: _Node, value: JSON) -> bool:
-        self._work -= 20 + size(value, self._work)
+        self._work -= 20 + (len(value) >> 8 if isinstance(value, str) else size(value, self._work))
         if self._work < 0:
             raise _TooMuchWorkError
         return self._is_valid(node.pointer, value)
@@ -292,6 +290,7 @@ def _number(text: str) -> int | float | None:
     if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
         return None
     exact, number = Decimal(text), float(text)
-    if exact == exact.to_integral_value() and (exact.adjusted() < _WHOLE_DIGITS or text.lstrip("+-").isdigit()):
+    is_exact = abs(number) < 2**53 or "e" not in text.lower()
+    if is_exact and exact == exact.to_integral_value():
         return int(exact)
     return number if math.isfinite(number) and bool(number) == bool(exact) else None

@@ -79,7 +79,7 @@ def _items(value: object) -> Iterator[object]:
 
 
 def size(value: JSON, limit: int) -> int:
-    """How many values there are in this one, long texts counted as several. Stops counting above the limit."""
+    """How many values there are in this one, itself included. Stops counting above the limit."""
     total = 0
     stack = [value]
     while stack and total <= limit:
@@ -89,8 +89,6 @@ def size(value: JSON, limit: int) -> int:
             stack.extend(item.values())
         elif isinstance(item, list):
             stack.extend(item)
-        elif isinstance(item, str):
-            total += len(item) >> 8
     return total
 
 

@@ -13,17 +13,7 @@ from console import QUICKSTART, TOOLRUN, on_terminal, run, toolrun, write_projec
 from toolrun.cli.program import COMMANDS
 from toolrun.version import __version__
 
-HEAVY = {
-    "asyncio",
-    "dataclasses",
-    "importlib.metadata",
-    "json",
-    "jsonschema_rs",
-    "logging",
-    "orjson",
-    "pydantic",
-    "rich",
-}
+HEAVY = {"asyncio", "dataclasses", "json", "jsonschema_rs", "logging", "orjson", "pydantic", "rich", "toolrun.errors"}
 OK = '@tool\ndef ok() -> str:\n    "Ok."\n    return "ok"\n'
 BAD = "import nothing_of_that_name\n"
 WHY_BAD = "tools/bad.py: cannot be imported: ModuleNotFoundError: No module named 'nothing_of_that_name' (line 2)"

@@ -29,7 +29,7 @@ def test_the_tour_shows_what_the_model_gets_and_what_is_left() -> None:
         'repaired    room: "Kitchen" → "kitchen"',
         'model gets  Error: Unknown tool "get_wether"',
         "model gets  Error: Tool 'wait_for_parcel' timed out after 1 s",
-        '{"success": true, "result": {"room": "kitchen", "brightness": 80}',
+        'envelope    {"success": true,\n                "result": {"room": "kitchen", "brightness": 80},\n',
         "abandoned   1 thread in wait_for_parcel",
     ):
         assert part in done.stdout

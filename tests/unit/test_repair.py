@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.repair import Repair, join, same, show
+from toolrun.repair import Repair
 from toolrun.schema import ArgumentSchema, Checked
-from toolrun.settings import JSON, Schema
+from toolrun.settings import JSON
+from toolrun.value import same
+
+Schema: TypeAlias = dict[str, Any]
 
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
@@ -19,13 +23,14 @@ BOOLEAN: Schema = {"type": "boolean"}
 STRING: Schema = {"type": "string"}
 NULL: Schema = {"type": "null"}
 ON_OFF: Schema = {"enum": ["on", "off"]}
+EXPRESSION: Schema = {"$ref": "#/$defs/expression"}
 
 
 def array_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def any_of(*schemas: JSON) -> Schema:
+def any_of(*schemas: Schema) -> Schema:
     return {"anyOf": list(schemas)}
 
 
@@ -33,7 +38,10 @@ def point(**required: Schema) -> Schema:
     return {"type": "object", "properties": dict(required), "required": list(required)}
 
 
-def check(schema: Schema, value: JSON, **root: JSON) -> Checked:
+TAGGED: Schema = {"oneOf": [point(k={"const": "a"}, n=INTEGER), point(k={"const": "b"}, n=BOOLEAN)]}
+
+
+def check(schema: Schema, value: JSON, **root: Any) -> Checked:
     """Checks the value as the one argument `v`."""
     return ArgumentSchema({"type": "object", "properties": {"v": schema}, **root}).check({"v": value})
 
@@ -80,8 +88,7 @@ def check(schema: Schema, value: JSON, **root: JSON) -> Checked:
         (any_of(array_of(INTEGER), NULL), "[1]", [1]),
         (any_of(array_of(STRING), NULL), "None", None),
         (any_of(INTEGER, array_of(INTEGER)), "5", 5),
-        ({"oneOf": [point(k={"const": "a"}, n=INTEGER), point(k={"const": "b"}, n=BOOLEAN)]},)
-        + ({"k": "b", "n": "true"}, {"k": "b", "n": True}),
+        (TAGGED, {"k": "b", "n": "true"}, {"k": "b", "n": True}),
         ({"allOf": [INTEGER, {"minimum": 3}]}, "5", 5),
         ({"allOf": [point(x=INTEGER), point(y=BOOLEAN)]}, {"x": "1", "y": "true"}, {"x": 1, "y": True}),
         (any_of(any_of(INTEGER, NULL), BOOLEAN), "5", 5),
@@ -135,8 +142,8 @@ def test_what_has_one_reading_is_repaired(schema: Schema, sent: JSON, expected: 
         ({"type": "array", "items": {}}, "x"),
         ({"type": "array", "items": INTEGER, "minItems": 2}, 5),
         (point(x=INTEGER), "[1]"),
-        (any_of(BOOLEAN, array_of(STRING), array_of(array_of(STRING))), "x,"),
-    ][:-1],
+        (array_of(array_of(INTEGER)), 5),
+    ],
 )
 def test_what_has_no_reading_is_left_and_refused(schema: Schema, sent: JSON) -> None:
     checked = check(schema, sent)
@@ -146,12 +153,9 @@ def test_what_has_no_reading_is_left_and_refused(schema: Schema, sent: JSON) -> 
 
 
 def test_what_several_alternatives_read_differently_is_left() -> None:
-    numbers_or_flags = any_of(array_of(INTEGER), array_of(array_of(INTEGER)))
-    checked = check(numbers_or_flags, ["1", ["2"]])
-    assert checked.problems
-    by_name = any_of({"enum": ["Up", "down"]}, {"enum": ["UP", "left"]})
-    checked = check(by_name, "up")
+    checked = check(any_of({"enum": ["Up", "down"]}, {"enum": ["UP", "left"]}), "up")
     assert checked.arguments == {"v": "up"}
+    assert checked.repairs == ()
     assert checked.problems
 
 
@@ -171,7 +175,8 @@ def test_what_several_alternatives_read_differently_is_left() -> None:
 def test_what_is_valid_is_never_touched(schema: Schema, sent: JSON) -> None:
     checked = check(schema, sent)
     assert checked.arguments == {"v": sent}
-    assert checked.problems == checked.repairs == ()
+    assert checked.problems == ()
+    assert checked.repairs == ()
 
 
 def test_a_reading_that_breaks_another_rule_is_taken_so_that_the_refusal_speaks_of_that_rule() -> None:
@@ -188,7 +193,7 @@ def test_local_references_are_followed(reference: str) -> None:
 @pytest.mark.parametrize("root", [{}, {"$id": "https://example.org/tool"}])
 def test_recursive_schemas_are_repaired_at_every_level(root: Schema) -> None:
     tree: Schema = {"type": "object", "properties": {"n": INTEGER, "children": array_of({"$ref": "#/$defs/tree"})}}
-    sent = {"n": "1", "children": [{"n": "2", "children": '[{"n": "3"}]'}]}
+    sent: JSON = {"n": "1", "children": [{"n": "2", "children": '[{"n": "3"}]'}]}
     checked = check({"$ref": "#/$defs/tree"}, sent, **{**root, "$defs": {"tree": tree}})
     assert checked.arguments == {"v": {"n": 1, "children": [{"n": 2, "children": [{"n": 3}]}]}}
     assert [str(repair) for repair in checked.repairs] == [
@@ -200,7 +205,7 @@ def test_recursive_schemas_are_repaired_at_every_level(root: Schema) -> None:
 
 
 def test_parts_with_references_of_other_kinds_are_left_alone() -> None:
-    anchored: dict[str, JSON] = {"$defs": {"n": {"$anchor": "number", "type": "integer"}}}
+    anchored: Schema = {"$defs": {"n": {"$anchor": "number", "type": "integer"}}}
     assert check({"$ref": "#number"}, "5", **anchored).problems
     own_base: Schema = {"$id": "https://example.org/x", "$ref": "#/$defs/n", "$defs": {"n": INTEGER}}
     assert check(own_base, "5", **{"$defs": {"n": STRING}}).problems
@@ -218,12 +223,20 @@ def test_older_drafts_are_repaired_too() -> None:
     assert check(pair, ["1", "true"], **draft).arguments == {"v": [1, True]}
 
 
-def test_a_repair_that_would_take_too_long_is_not_made() -> None:
-    branches: list[JSON] = [{"type": "array", "items": {"$ref": "#/$defs/v"}, "minItems": 1} for _ in range(4)]
-    value: JSON = "x"
-    for _ in range(40):
-        value = [value]
-    checked = check({"$ref": "#/$defs/v"}, value, **{"$defs": {"v": {"anyOf": [*branches, INTEGER]}}})
+def test_alternatives_that_share_recursive_parts_do_not_multiply() -> None:
+    operations = [point(op={"const": op}, left=EXPRESSION, right=EXPRESSION) for op in "+-*/"]
+    sent: JSON = "7"
+    for depth in range(20):
+        sent = {"op": "+-*/"[depth % 4], "left": "1", "right": sent}
+    checked = check(EXPRESSION, sent, **{"$defs": {"expression": any_of(*operations, INTEGER)}})
+    assert checked.problems == ()
+    assert len(checked.repairs) == 21
+
+
+def test_a_repair_that_would_take_too_long_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolrun.repair.MAX_WORK", 1000)
+    assert check(array_of(INTEGER), ["1"] * 10).problems == ()
+    checked = check(array_of(INTEGER), ["1"] * 100)
     assert checked.repairs == ()
     assert checked.problems
 
@@ -236,46 +249,9 @@ def test_a_repair_is_one_short_readable_line() -> None:
     assert len(line) < 200
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"a": [1, None, True]}, '{"a": [1, null, true]}'),
-        ("é", '"é"'),
-        ("\ud800", '"\\ud800"'),
-        (float("nan"), "NaN"),
-        ({1, 2}, '"<set>"'),
-        ({(1, 2): 3}, "{}"),
-    ],
-)
-def test_values_are_shown_as_json_that_can_be_encoded(value: object, text: str) -> None:
-    assert show(value) == text
-    assert show(value).encode()
-
-
-def test_a_value_that_holds_itself_is_shown_cut() -> None:
-    value: list[object] = []
-    value.append(value)
-    assert show(value, limit=10) == "[[[[[[[[[…"
-
-
-def test_paths_name_odd_keys_unmistakably() -> None:
-    assert join(join(join("", "filter"), "tags"), 0) == "filter.tags[0]"
-    assert join("a", "b.c") == 'a["b.c"]'
-    assert join("", "") == '[""]'
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [(1, 1.0, True), (1, True, False), ([1], [1.0], True), ({"a": 0}, {"a": False}, False), ("1", 1, False)],
-)
-def test_sameness_is_that_of_json(one: JSON, other: JSON, expected: bool) -> None:
-    assert same(one, other) is expected
-
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-SCALARS = st.none() | st.booleans() | st.integers(-(10**60), 10**60) | st.floats(allow_nan=False, allow_infinity=False)
 SMALL = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e15, 1e15) | TEXT
-KINDS: dict[str, tuple[Schema, st.SearchStrategy[JSON]]] = {
+KINDS: dict[str, tuple[Schema, st.SearchStrategy[Any]]] = {
     "integer": (INTEGER, st.integers(-(10**60), 10**60)),
     "number": (NUMBER, st.floats(allow_nan=False, allow_infinity=False)),
     "boolean": (BOOLEAN, st.booleans()),
@@ -286,8 +262,8 @@ KINDS: dict[str, tuple[Schema, st.SearchStrategy[JSON]]] = {
 
 @given(st.data(), st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
 def test_arguments_sent_as_text_come_back_as_they_were(data: st.DataObject, kinds: list[str]) -> None:
-    schema = {f"p{i}": KINDS[kind][0] for i, kind in enumerate(kinds)}
-    arguments = {f"p{i}": data.draw(KINDS[kind][1]) for i, kind in enumerate(kinds)}
+    schema: Schema = {f"p{i}": KINDS[kind][0] for i, kind in enumerate(kinds)}
+    arguments: dict[str, JSON] = {f"p{i}": data.draw(KINDS[kind][1]) for i, kind in enumerate(kinds)}
     sent: dict[str, JSON] = {name: json.dumps(value) for name, value in arguments.items()}
     checked = ArgumentSchema({"type": "object", "properties": schema}).check(sent)
     assert checked.problems == ()

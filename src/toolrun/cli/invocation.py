@@ -17,7 +17,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PATIENCE: Final = 0.25
+_PATIENCE: Final = 0.5
 """Seconds that threads which are about to end get before the process ends without them."""
 
 

@@ -111,11 +111,10 @@ def complain(message: str, *, after_echo: bool = False) -> None:
     """Say on stderr what went wrong. `after_echo`: the terminal has just shown ^C."""
     if sys.stderr is None:
         return
-    head, is_terminal = "toolrun:", sys.stderr.isatty()
-    if is_terminal:
-        head, message = f"{paint('toolrun:', 'red')}", visible(message)
+    is_terminal = sys.stderr.isatty()
+    line = f"{paint('toolrun:', 'red')} {visible(message) if is_terminal else message}\n"
     try:
-        sys.stderr.write("\n" * (after_echo and is_terminal) + f"{head} {message}\n")
+        sys.stderr.write(f"\n{line}" if after_echo and is_terminal else line)
         sys.stderr.flush()
     except OSError:
         pass  # nobody is there to be told

@@ -1,0 +1,47 @@
+"""Every Python example of the documentation runs, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)( no-run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: Path) -> list[tuple[str, str | None]]:
+    """The Python blocks of a page in order, each with the text block that directly follows it."""
+    text = page.read_text()
+    found: list[tuple[str, str | None]] = []
+    previous_end = -1
+    for match in BLOCK.finditer(text):
+        if match[1] == "python" and not match[2]:
+            found.append((match[3], None))
+            previous_end = match.end()
+        elif match[1] == "text" and text[previous_end : match.start()].strip() == "" and previous_end >= 0:
+            found[-1] = (found[-1][0], match[3])
+            previous_end = -1
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path: Path) -> None:
+    program = tmp_path / f"{page.stem}_examples.py"
+    program.write_text("\nprint('\\0', end='')\n".join(code for code, _ in examples(page)))
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for number, ((_, expected), printed) in enumerate(zip(examples(page), done.stdout.split("\0"), strict=True), 1):
+        if expected is not None:
+            wanted = ".*".join(map(re.escape, expected.split("…")))
+            assert re.fullmatch(wanted, printed, re.DOTALL), f"example {number} printed:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
