@@ -16,7 +16,7 @@ from toolrun.context import running_context
 from toolrun.docstring import read_docstring
 from toolrun.errors import DefinitionError
 from toolrun.settings import JSON, Schema
-from toolrun.signature import read_signature
+from toolrun.signature import Signature, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,30 +55,37 @@ class FunctionTool(Generic[P, R]):
         )
         self.schema: Schema = signature.schema
         self.function: Callable[..., Any] = function
-        self._signature = signature
-        self._suspects = signature.suspects
-        self._is_plain = not signature.fill and signature.context_parameter is None
-        functools.update_wrapper(self, function, updated=())
-
-    def invoke(self, arguments: dict[str, Any]) -> object:
+        self.invoke: Callable[[dict[str, Any]], object] = _invoker(function, signature)
         """Call with checked JSON arguments: the value, or for an async function the coroutine."""
-        suspects = self._suspects
-        for value in arguments.values():
-            if type(value) in suspects:
-                arguments = self._signature.convert(arguments)
-                break
-        if self._is_plain:
-            return self.function(**arguments)
-        added = dict(self._signature.fill)
-        if self._signature.context_parameter is not None:
-            added[self._signature.context_parameter] = running_context()
-        return self.function(**{**added, **arguments})
+        functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return cast(R, self.function(*args, **kwargs))
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
+
+
+def _invoker(function: Callable[..., object], signature: Signature) -> Callable[[dict[str, Any]], object]:
+    """What calls the function; a closure, because this is the innermost of every call."""
+    suspects, convert, fill, context = (
+        signature.suspects,
+        signature.convert,
+        signature.fill,
+        signature.context_parameter,
+    )
+
+    def invoke(arguments: dict[str, Any]) -> object:
+        for value in arguments.values():
+            if type(value) in suspects:
+                return function(**convert(arguments))
+        return function(**arguments)
+
+    def invoke_with_more(arguments: dict[str, Any]) -> object:
+        more = fill if context is None else {**fill, context: running_context()}
+        return function(**{**more, **convert(arguments)})
+
+    return invoke_with_more if fill or context else invoke
 
 
 @overload

@@ -97,6 +97,7 @@ class ToolExecutor:
         self._on_started = [it.call_started for it in watching if type(it).call_started is not Observer.call_started]
         self._on_finished = [it.call_finished for it in watching]
         self._bindings: dict[str, Binding] = {}
+        self._max_chars = limits.max_result_chars
         self._threads = Threads()
         self._homes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Home] = WeakKeyDictionary()
         self._home: _Home | None = None
@@ -112,7 +113,8 @@ class ToolExecutor:
     ) -> ToolResult:
         """Execute one call and return its answer. Raises nothing but the caller's own cancellation."""
         call = Call(self, name, {} if arguments is None else arguments, call_id)
-        call.on_progress = on_progress
+        if on_progress is not None:
+            call.on_progress = on_progress
         for notify in self._on_started:
             self._tell(notify, call)
         repairs: tuple[Repair, ...] = ()
@@ -130,7 +132,8 @@ class ToolExecutor:
             else:
                 value, error = await self._run(binding, call)
         except asyncio.CancelledError as cancelled:
-            self._finish(call, self._failed(call, cancelled, repairs))
+            for finished in self._on_finished:
+                self._tell(finished, call, self._failed(call, cancelled, repairs))
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused
@@ -142,12 +145,17 @@ class ToolExecutor:
                 None,
                 (perf_counter() - call.started) * 1000,
                 call_id or "",
-                self.limits.max_result_chars,
+                self._max_chars,
                 repairs,
             )
         else:
             result = self._failed(call, error, repairs)
-        return self._finish(call, result)
+        for finished in self._on_finished:
+            try:
+                finished(call, result)
+            except Exception:  # an observer's failure is not the call's
+                logger.exception("an observer failed")
+        return result
 
     async def execute_many(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Execute calls side by side; the answers are in the order of the calls. A batch never overloads itself."""
@@ -319,19 +327,11 @@ class ToolExecutor:
             failure.kind,
             milliseconds,
             call.given_id or "",
-            self.limits.max_result_chars,
+            self._max_chars,
             repairs,
             failure.side_effects,
             failure.detail,
         )
-
-    def _finish(self, call: Call, result: ToolResult) -> ToolResult:
-        for notify in self._on_finished:
-            try:
-                notify(call, result)
-            except Exception:  # an observer's failure is not the call's
-                logger.exception("an observer failed")
-        return result
 
     def _tell(self, notify: Callable[..., None], *news: object) -> None:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolrun.settings import JSON, Schema
@@ -91,6 +90,8 @@ def unknown(path: str, name: str, known: Iterable[str]) -> Problem:
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
     """The name that is most likely a misspelling of this one. Case and `_` do not count."""
+    from difflib import get_close_matches  # not needed until a call is refused
+
     plain = {_plain(other): other for other in names}
     matches = get_close_matches(_plain(name), plain, n=1, cutoff=_CLOSE)
     return plain[matches[0]] if matches else None

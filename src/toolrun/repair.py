@@ -15,7 +15,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from toolrun.settings import JSON, Schema
@@ -43,7 +42,7 @@ MAX_WORK = 1_000_000
 _MAX_DEPTH = 64
 """Schemas entered below each other: `$ref` may lead back to itself."""
 
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 64
 _NULLS = ("null", "None")
 _WRAPPED = "single value sent for a list"
@@ -287,10 +286,14 @@ def _scalars(text: str) -> Iterator[tuple[JSON, str]]:
 
 def _number(text: str) -> int | float | None:
     """The number that a text spells as JSON does, or with a plus. A whole number is an `int`: `"5.0"` is 5."""
-    if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
+    spelled = _NUMBER.fullmatch(text)
+    if spelled is None or len(text) > _MAX_DIGITS:
         return None
-    exact, number = Decimal(text), float(text)
-    is_exact = abs(number) < 2**53 or "e" not in text.lower()
-    if is_exact and exact == exact.to_integral_value():
-        return int(exact)
-    return number if math.isfinite(number) and bool(number) == bool(exact) else None
+    whole, fraction, exponent = spelled.groups("")
+    if not exponent and not fraction.strip(".0"):
+        return int(whole)
+    number = float(text)
+    has_digits = bool((whole + fraction).strip("+-.0"))
+    if not math.isfinite(number) or bool(number) != has_digits:  # beyond what a float holds
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number

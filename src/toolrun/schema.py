@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolrun.description import describe
@@ -68,7 +68,7 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "schema")
+    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "accepts", "schema")
 
     def __init__(self, schema: Mapping[str, JSON]) -> None:
         self.schema = schema
@@ -78,9 +78,13 @@ class ArgumentSchema:
         names: set[str] = set()
         is_open = _collect_names(self._compiled.root, self._compiled.root, names, set())
         self._known = None if is_open else frozenset(names)
-
-    def accepts(self, arguments: object) -> bool:
+        self.accepts: Callable[[object], bool] = self._accepts
         """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""
+        root = self._compiled.root
+        if root.get("type") == "object" and root.get("additionalProperties") is False and not self._is_recursive:
+            self.accepts = _asking_only(self._is_valid)  # refuses whatever _accepts would look for itself
+
+    def _accepts(self, arguments: object) -> bool:
         try:
             return (
                 isinstance(arguments, dict)
@@ -152,6 +156,16 @@ class ArgumentSchema:
                 got = f"got {show(value)} ({type_of(value)})"
                 found.append(Problem(name, f"'{name}' does not fit its schema, {got}"))
         return tuple(found) or (_UNFIT,)
+
+
+def _asking_only(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
+    def accepts(arguments: object) -> bool:
+        try:
+            return is_valid(arguments)
+        except ValueError:  # not JSON: keys that are no text, sets, lone surrogates
+            return False
+
+    return accepts
 
 
 def _collect_names(schema: Schema, root: Schema, names: set[str], seen: set[int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import unquote
 
 from toolrun.settings import JSON, Schema
@@ -14,6 +15,8 @@ MAX_TEXT = 10_000_000
 MAX_NESTING = 100
 """How deep arguments may be nested. Validating a recursive schema recurses with the value, without a limit."""
 
+_MANY_DIGITS = re.compile(r"[0-9]{19}")
+_MANY_DIGITS_BYTES = re.compile(rb"[0-9]{19}")
 _PLAIN_KEY = re.compile(r"[^.\[\]\s\"'\x00-\x1f\x7f]+")
 
 
@@ -57,6 +60,11 @@ def parse_json(text: str | bytes | bytearray) -> JSON:
     import orjson
 
     value: JSON = orjson.loads(text)
+    # orjson makes a float of a whole number beyond 64 bits: of an identifier, that would be another one.
+    digits = _MANY_DIGITS.search(text) if isinstance(text, str) else _MANY_DIGITS_BYTES.search(text)
+    if digits and not is_too_deep(value):
+        with suppress(ValueError):  # more digits than Python converts
+            value = json.loads(text)
     return value
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolrun.repair import Repair
@@ -16,6 +16,7 @@ from toolrun.settings import JSON
 from toolrun.value import same
 
 Schema: TypeAlias = dict[str, Any]
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
@@ -260,6 +261,7 @@ KINDS: dict[str, tuple[Schema, st.SearchStrategy[Any]]] = {
 }
 
 
+@PATIENT
 @given(st.data(), st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
 def test_arguments_sent_as_text_come_back_as_they_were(data: st.DataObject, kinds: list[str]) -> None:
     schema: Schema = {f"p{i}": KINDS[kind][0] for i, kind in enumerate(kinds)}
@@ -271,6 +273,7 @@ def test_arguments_sent_as_text_come_back_as_they_were(data: st.DataObject, kind
     assert len(checked.repairs) == len(arguments)
 
 
+@PATIENT
 @given(TEXT, st.sampled_from([STRING, {"type": ["string", "integer"]}, any_of(STRING, BOOLEAN, NULL), {}]))
 def test_text_is_never_changed_where_text_is_accepted(text: str, schema: Schema) -> None:
     sent: dict[str, JSON] = {"v": text, "list": [text], "wrong": "5"}
@@ -281,6 +284,7 @@ def test_text_is_never_changed_where_text_is_accepted(text: str, schema: Schema)
     assert [repair.path for repair in checked.repairs] == ["wrong"]
 
 
+@PATIENT
 @given(st.recursive(SMALL, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)))
 def test_the_objects_of_the_caller_are_never_changed(value: JSON) -> None:
     schema = array_of(any_of(INTEGER, array_of(INTEGER), {"type": "object", "additionalProperties": BOOLEAN}))

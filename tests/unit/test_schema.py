@@ -8,12 +8,13 @@ import math
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolrun.schema import ArgumentSchema, Checked, Problem, explain
 
 Schema: TypeAlias = dict[str, Any]
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 ADD: Schema = {
     "type": "object",
@@ -270,6 +271,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     return root | {"$defs": {"a": draw(SUBSCHEMAS), "b": draw(SUBSCHEMAS)}}
 
 
+@PATIENT
 @given(schemas(), st.dictionaries(NAMES | TEXT, JSON_VALUES, max_size=4) | ODD_VALUES, st.booleans())
 def test_every_check_ends_in_an_answer_that_holds(schema: Schema, arguments: Any, strict: bool) -> None:
     compiled = ArgumentSchema(schema)
@@ -282,6 +284,7 @@ def test_every_check_ends_in_an_answer_that_holds(schema: Schema, arguments: Any
     assert compiled.describe().encode()
 
 
+@PATIENT
 @given(schemas(), st.dictionaries(NAMES | TEXT, JSON_VALUES, max_size=4))
 def test_a_check_changes_nothing_of_the_callers(schema: Schema, arguments: dict[str, Any]) -> None:
     before = copy.deepcopy((schema, arguments))
@@ -289,6 +292,7 @@ def test_a_check_changes_nothing_of_the_callers(schema: Schema, arguments: dict[
     assert (schema, arguments) == before
 
 
+@PATIENT
 @given(schemas(), st.dictionaries(NAMES | TEXT, JSON_VALUES, max_size=4))
 def test_a_check_of_what_was_checked_finds_nothing_more(schema: Schema, arguments: dict[str, Any]) -> None:
     compiled = ArgumentSchema(schema)
@@ -331,6 +335,7 @@ def fitting_objects(draw: st.DrawFn, depth: int) -> tuple[Schema, Any]:
     return schema, {name: value for name, (_, value) in members.items()}
 
 
+@PATIENT
 @given(fitting_objects(2))
 def test_valid_arguments_pass_as_they_are(case: tuple[Schema, Any]) -> None:
     schema, arguments = case

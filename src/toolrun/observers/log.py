@@ -18,6 +18,8 @@ from toolrun.result import ToolResult, render
 
 logger = logging.getLogger("toolrun.call")
 
+_is_enabled_for = logger.isEnabledFor
+_INFO: Final = logging.INFO
 _MAX_VALUE: Final = 500
 _REFUSED: Final = frozenset({ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS, ErrorKind.OVERLOADED})
 
@@ -30,15 +32,15 @@ class LogObserver(Observer):
         self._redactor = redactor or Redactor()
 
     def call_finished(self, call: Call, result: ToolResult) -> None:
-        slow = result.execution_time_ms > self._slow_ms
-        if result.error is None and not slow and not logger.isEnabledFor(logging.INFO):
-            return  # most calls, in most programs
         kind = result.error_kind
+        slow = result.execution_time_ms > self._slow_ms
+        if kind is None and not slow and not _is_enabled_for(_INFO):
+            return  # most calls, in most programs
         if kind is not None:
             level = logging.WARNING if kind in _REFUSED else logging.ERROR
         else:
             level = logging.WARNING if slow else logging.INFO
-        if not logger.isEnabledFor(level):
+        if not _is_enabled_for(level):
             return
         outcome = "ok" if kind is None else kind.value
         fields: dict[str, object] = {

@@ -1,0 +1,29 @@
+"""What the acceptance tests work with: a project on disk, and a service that cannot be reached."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("acceptance.project", "acceptance.proofs")
+
+from acceptance.project import Project  # noqa: E402  after the line that makes its asserts speak
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An empty project. Opening one appends its root to `sys.path`, which is put back at the end."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A loopback port at which nobody listens, and which nobody else can get meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
