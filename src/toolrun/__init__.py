@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from toolrun.manager import ToolManager as ToolManager
     from toolrun.observers import LogObserver as LogObserver
     from toolrun.observers import Observer as Observer
-    from toolrun.repair import Repair as Repair
     from toolrun.result import ToolCall as ToolCall
     from toolrun.result import ToolResult as ToolResult
     from toolrun.runtime import Runtime as Runtime
+    from toolrun.schema import Repair as Repair
     from toolrun.settings import Limits as Limits
     from toolrun.settings import ToolSettings as ToolSettings
 
@@ -52,7 +52,7 @@ _MODULES = {
     "executor": ["Health", "ToolExecutor"],
     "manager": ["ToolManager"],
     "observers": ["LogObserver", "Observer"],
-    "repair": ["Repair"],
+    "schema": ["Repair"],
     "result": ["ToolCall", "ToolResult"],
     "runtime": ["Runtime"],
     "settings": ["Limits", "ToolSettings"],

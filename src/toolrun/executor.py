@@ -31,8 +31,8 @@ from toolrun.failure import explain
 from toolrun.limiter import Limiter, Place
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
-from toolrun.repair import Repair
 from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
+from toolrun.schema import Repair
 from toolrun.schema import explain as explain_problems
 from toolrun.settings import Limits, ToolSettings
 from toolrun.threads import Job, Threads

@@ -6,9 +6,10 @@ import base64
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections import UserString
+from collections.abc import Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -18,12 +19,20 @@ from toolrun.errors import ErrorKind, SideEffects
 from toolrun.settings import JSON
 
 if TYPE_CHECKING:
-    from toolrun.repair import Repair
+    from toolrun.schema import Repair
 
-AS_IS: Final = frozenset({bool, int, type(None)})
+AS_IS: Final = frozenset({bool, type(None)})
 """The types that `normalise` never changes."""
 _MAX_DEPTH: Final = 64
+_MAX_REVISITS: Final = 100_000
+"""How often containers that were met before are entered again: in a web of objects there are endlessly many paths."""
+_MAX_BITS: Final = 14_000
+"""Python refuses to write an integer of more than 4300 digits as text."""
 _CONTENT_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "resource", "resource_link", "file"})
+_CONTENT_KEYS: Final = frozenset(
+    {"text", "data", "base64", "source", "resource", "uri", "url", "image_url", "file", "file_id", "mimeType"}
+)
+"""What a content block holds its content in: a list of `{"type": "file", "name": …}` is data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,14 @@ def render(value: JSON) -> str:
 
 def is_content(values: list[JSON]) -> bool:
     """Whether a list is one of content blocks, as MCP and LangChain tools return them."""
-    return bool(values) and all(isinstance(it, dict) and it.get("type") in _CONTENT_TYPES for it in values)
+    return bool(values) and all(map(_is_block, values))
+
+
+def _is_block(value: JSON) -> bool:
+    if not isinstance(value, dict) or _CONTENT_KEYS.isdisjoint(value):
+        return False
+    kind = value.get("type")
+    return isinstance(kind, str) and kind in _CONTENT_TYPES
 
 
 def _render_block(block: object) -> str:
@@ -120,6 +136,8 @@ def shorten(text: str, limit: int | None) -> str:
 def normalise(value: object) -> JSON:
     """Whatever a tool returned, as JSON data that shares nothing with it. Never raises."""
     kind = type(value)
+    if kind is int:
+        return _integer(cast(int, value))
     if kind in AS_IS:
         return cast(JSON, value)
     if kind is str:
@@ -132,7 +150,7 @@ def normalise(value: object) -> JSON:
         return cast(JSON, orjson.loads(_orjson_dumps(value)))
     except (TypeError, ValueError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
-        return _walk(value, ())
+        return _Walk().value(value, ())
 
 
 def _dumps(value: JSON) -> bytes:
@@ -159,40 +177,62 @@ def _clean(text: str) -> str:
 
 def _plain(value: object) -> object:
     """One step towards JSON for an object that is not JSON."""
-    for method in ("model_dump", "to_dict"):
-        dump = getattr(value, method, None)
-        if callable(dump) and not isinstance(value, type):
-            try:
-                return dump()
-            except Exception:  # noqa: BLE001  a foreign object's own method; its text will do instead
-                return _described(value)
+    try:
+        return _converted(value)
+    except Exception:  # noqa: BLE001  a foreign object's own methods; its text will do instead
+        return _described(value)
+
+
+def _converted(value: object) -> object:
+    if isinstance(value, type):
+        return _described(value)
+    if dataclasses.is_dataclass(value):
+        names = (item.name for item in dataclasses.fields(value))
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}  # as orjson does
+    dump = getattr(value, "model_dump", None) or getattr(value, "to_dict", None)
+    if callable(dump):
+        return dump()
     match value:
         case bytes() | bytearray() | memoryview():
             return _from_bytes(bytes(value))
         case Enum():
             return value.value
-        case Mapping():
-            return dict(value)
-        case Set() | Sequence():
-            return _sorted(value)
+        case float():
+            return float(value)
         case Decimal():
-            return int(value) if value == value.to_integral_value() and value.adjusted() < 15 else str(value)
+            return _from_decimal(value)
+        case date() | time():
+            return value.isoformat()
         case timedelta():
             return value.total_seconds()
-        case complex() | PurePath():
+        case complex() | PurePath() | UserString():
             return str(value)
+        case Mapping():
+            return dict(value)
+        case Set() | Sequence() | ValuesView():
+            return _sorted(value)
         case BaseException():
             return f"{type(value).__name__}: {_described(value)}"
     return _described(value)
 
 
-def _sorted(values: Set[object] | Sequence[object]) -> list[object]:
+def _sorted(values: Set[object] | Sequence[object] | ValuesView[object]) -> list[object]:
     if isinstance(values, Set):
         try:
             return sorted(values)  # type: ignore[type-var]  # what cannot be compared stays in its own order
         except Exception:  # noqa: BLE001  foreign comparison operators
             return list(values)
     return list(values)
+
+
+def _integer(value: int) -> JSON:
+    return value if value.bit_length() <= _MAX_BITS else hex(value)
+
+
+def _from_decimal(value: Decimal) -> JSON:
+    if not value.is_finite():
+        return None
+    return int(value) if value.adjusted() < 15 and value == value.to_integral_value() else str(value)
 
 
 def _from_bytes(data: bytes) -> str:
@@ -211,29 +251,41 @@ def _described(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _walk(value: object, above: tuple[int, ...]) -> JSON:
-    """`normalise` in Python. `above` are the containers that hold the value, so that a cycle ends."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _clean(str(value))
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if id(value) in above or len(above) > _MAX_DEPTH:
-        return "…"
-    above = (*above, id(value))
-    if isinstance(value, dict):
-        return {_clean(str(_key(key))): _walk(item, above) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_walk(item, above) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _walk(getattr(value, item.name, None), above) for item in dataclasses.fields(value)}
-    if hasattr(value, "isoformat"):
-        return _described(value.isoformat())
-    return _walk(_plain(value), above)
+class _Walk:
+    """`normalise` in Python."""
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+        self._revisits = 0
+
+    def value(self, value: object, above: tuple[int, ...]) -> JSON:
+        """`above` are the containers that hold the value, so that a cycle ends."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return _clean(str.__str__(value))
+        if isinstance(value, int):
+            return _integer(int.__int__(value))
+        if type(value) is float:
+            return value if math.isfinite(value) else None
+        if id(value) in above or len(above) > _MAX_DEPTH or self._revisits > _MAX_REVISITS:
+            return "…"
+        self._revisits += id(value) in self._met
+        self._met.add(id(value))
+        above = (*above, id(value))
+        if isinstance(value, dict):
+            return {_key(key): self.value(item, above) for key, item in dict.items(value)}
+        if isinstance(value, list):
+            return [self.value(item, above) for item in list.__iter__(value)]
+        return self.value(_plain(value), above)
 
 
-def _key(key: object) -> object:
-    return key.value if isinstance(key, Enum) else key
+def _key(key: object) -> str:
+    """A key as orjson writes it."""
+    if isinstance(key, str):
+        return _clean(str.__str__(key))
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, Enum):
+        return _key(key.value)
+    return _described(_plain(key) if isinstance(key, date | time) else key)

@@ -7,52 +7,21 @@ turns a function into the kind of tool that is meant.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
 
 import jsonschema_rs
 import pytest
-from langchain_core.tools import BaseTool, StructuredTool
 
-from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager, ToolResult, tool
+from acceptance.kinds import Make, ObjectTool
+from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager, ToolResult
 from toolrun.definition import schema_of
-
-Make = Callable[[Callable[..., Any]], Any]
 
 BROADCAST = "255.255.255.255"
 """No connection can be made to it: the system answers that the network is unreachable, and sends nothing."""
-
-as_function: Make = tool
-
-
-def as_langchain(function: Callable[..., Any]) -> BaseTool:
-    """The function as a LangChain tool, made by LangChain alone."""
-    if inspect.iscoroutinefunction(function):
-        return StructuredTool.from_function(coroutine=function)
-    return StructuredTool.from_function(function)
-
-
-@dataclass
-class ObjectTool:
-    """A tool that is neither a function nor LangChain's: an object with what a tool has to have."""
-
-    name: Any = "object"
-    description: Any = "An object that is a tool."
-    schema: Any = None
-
-    def __post_init__(self) -> None:
-        self.received: list[dict[str, Any]] = []
-        if self.schema is None:
-            self.schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
-
-    def invoke(self, arguments: dict[str, Any]) -> str:
-        self.received.append(arguments)
-        return f"got {arguments['x']}"
 
 
 def call_record(caplog: pytest.LogCaptureFixture) -> logging.LogRecord:

@@ -6,16 +6,10 @@ import inspect
 from typing import Any
 
 import pytest
-from acceptance.project import Project, declaration
-from acceptance.proofs import (
-    ObjectTool,
-    as_function,
-    prove_execution_by_name,
-    prove_log_of_execution,
-    prove_tool_error,
-    prove_unknown_tool,
-)
 
+from acceptance.kinds import ObjectTool, as_function
+from acceptance.project import Project, declaration
+from acceptance.proofs import prove_execution_by_name, prove_log_of_execution, prove_tool_error, prove_unknown_tool
 from toolrun import ErrorKind, ToolError, ToolExecutor
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+
+from acceptance.kinds import as_function
 from acceptance.proofs import (
-    as_function,
     prove_invalid_arguments,
     prove_log_of_slow_tools,
     prove_measured_time,
     prove_network_error,
     prove_timeout,
 )
-
 from toolrun import ToolExecutor
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from toolrun.errors import DefinitionError
-from toolrun.explain import problems_of
+from toolrun.schema.explain import problems_of
+from toolrun.schema.value import is_text, lookup, show, type_of
 from toolrun.settings import JSON, Schema
-from toolrun.value import is_text, lookup, show, type_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import KeywordValidator, ValidationError, Validator

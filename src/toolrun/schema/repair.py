@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from toolrun.settings import JSON, Schema
-from toolrun.value import (
+from toolrun.schema.value import (
     MAX_TEXT,
     is_too_deep,
     join,
@@ -31,6 +30,7 @@ from toolrun.value import (
     size,
     type_of,
 )
+from toolrun.settings import JSON, Schema
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
 Fits: TypeAlias = Callable[[str, JSON], bool]

@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from toolrun.description import describe
-from toolrun.explain import Problem, explain, problems_of, unknown
-from toolrun.repair import Repair, repair
-from toolrun.settings import JSON, Schema
-from toolrun.validator import CompiledSchema
-from toolrun.value import (
+from toolrun.schema.description import describe
+from toolrun.schema.explain import Problem, problems_of, unknown
+from toolrun.schema.repair import Repair, repair
+from toolrun.schema.validator import CompiledSchema
+from toolrun.schema.value import (
     MAX_NESTING,
     MAX_TEXT,
     is_text,
@@ -30,8 +29,7 @@ from toolrun.value import (
     size,
     type_of,
 )
-
-__all__ = ["ArgumentSchema", "Checked", "Problem", "Repair", "explain"]
+from toolrun.settings import JSON, Schema
 
 _WRAPPERS = frozenset({"args", "arguments", "input", "kwargs", "parameters", "params"})
 _OPENERS = (

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolrun.repair import Repair
 from toolrun.schema import ArgumentSchema, Checked
+from toolrun.schema.repair import Repair
+from toolrun.schema.value import same
 from toolrun.settings import JSON
-from toolrun.value import same
 
 Schema: TypeAlias = dict[str, Any]
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
@@ -235,7 +235,7 @@ def test_alternatives_that_share_recursive_parts_do_not_multiply() -> None:
 
 
 def test_a_repair_that_would_take_too_long_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolrun.repair.MAX_WORK", 1000)
+    monkeypatch.setattr("toolrun.schema.repair.MAX_WORK", 1000)
     assert check(array_of(INTEGER), ["1"] * 10).problems == ()
     checked = check(array_of(INTEGER), ["1"] * 100)
     assert checked.repairs == ()
