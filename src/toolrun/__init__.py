@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from toolrun.version import __version__
 
 if TYPE_CHECKING:
-    from toolrun.config import Config as Config
     from toolrun.context import Progress as Progress
     from toolrun.context import ToolContext as ToolContext
     from toolrun.definition import FunctionTool as FunctionTool
@@ -31,12 +30,10 @@ if TYPE_CHECKING:
     from toolrun.result import ToolCall as ToolCall
     from toolrun.result import ToolResult as ToolResult
     from toolrun.runtime import Runtime as Runtime
-    from toolrun.schema import Repair as Repair
     from toolrun.settings import Limits as Limits
     from toolrun.settings import ToolSettings as ToolSettings
 
 _MODULES = {
-    "config": ["Config"],
     "context": ["Progress", "ToolContext"],
     "definition": ["FunctionTool", "tool"],
     "errors": [
@@ -52,7 +49,6 @@ _MODULES = {
     "executor": ["Health", "ToolExecutor"],
     "manager": ["ToolManager"],
     "observers": ["LogObserver", "Observer"],
-    "schema": ["Repair"],
     "result": ["ToolCall", "ToolResult"],
     "runtime": ["Runtime"],
     "settings": ["Limits", "ToolSettings"],

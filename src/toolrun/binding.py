@@ -11,7 +11,6 @@ from typing import Any
 
 from toolrun.definition import FunctionTool, schema_of
 from toolrun.errors import DefinitionError
-from toolrun.schema import ArgumentSchema
 from toolrun.settings import ToolSettings
 
 
@@ -35,6 +34,8 @@ class Binding:
         self.tool = tool
         self.name: str = tool.name
         self.settings = settings
+        from toolrun.schema import ArgumentSchema  # here, because importing toolrun should not load a validator
+
         try:
             self.schema = ArgumentSchema(schema_of(tool))
         except DefinitionError as error:

@@ -135,12 +135,13 @@ class ToolContext:
 
     def call_tool_sync(self, name: str, arguments: Arguments = None, *, timeout: float | None = None) -> ToolResult:
         """`call_tool` for functions that are not async."""
-        loop = None if self.call is None else self.call.loop
-        if loop is None:
+        if self.call is None:
             raise UsageError("this ToolContext belongs to no call, so it cannot call tools")
+        loop, running = self.call.loop, None
         with contextlib.suppress(RuntimeError):
-            if asyncio.get_running_loop() is loop:
-                raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
+            running = asyncio.get_running_loop()
+        if loop is None or running is loop:
+            raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
         return asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout), loop).result()
 
     async def _as_child(self, name: str, arguments: Arguments, timeout: float | None) -> ToolResult:

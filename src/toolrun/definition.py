@@ -42,7 +42,7 @@ class FunctionTool(Generic[P, R]):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(f"Tool '{self.name}': a generator has no single answer; return a list instead.")
         try:
-            text, descriptions = read_docstring(function.__doc__)
+            text, descriptions = read_docstring(_docstring(function))
             signature = read_signature(function, descriptions)
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{self.name}': {error}") from error
@@ -66,6 +66,13 @@ class FunctionTool(Generic[P, R]):
         return f"<FunctionTool {self.name!r}>"
 
 
+def _docstring(function: object) -> str | None:
+    """Of a partial object or of one with `__call__`, the docstring of what is called."""
+    if isinstance(function, functools.partial):
+        return _docstring(function.func)
+    return function.__doc__ or (None if inspect.isroutine(function) else type(function).__call__.__doc__)
+
+
 def _invoker(function: Callable[..., object], signature: Signature) -> Callable[[dict[str, Any]], object]:
     """What calls the function; a closure, because this is the innermost of every call."""
     suspects, convert, fill, context = (
@@ -82,8 +89,13 @@ def _invoker(function: Callable[..., object], signature: Signature) -> Callable[
         return function(**arguments)
 
     def invoke_with_more(arguments: dict[str, Any]) -> object:
-        more = fill if context is None else {**fill, context: running_context()}
-        return function(**{**more, **convert(arguments)})
+        converted = convert(arguments)
+        for name, make_default in fill.items():
+            if name not in converted:
+                converted[name] = make_default()
+        if context is not None:  # whatever the model sent under that name to a function with **kwargs
+            converted[context] = running_context()
+        return function(**converted)
 
     return invoke_with_more if fill or context else invoke
 
@@ -121,9 +133,10 @@ def as_tool(candidate: object) -> Any:
     elif callable(candidate) and not isinstance(candidate, type):
         found = FunctionTool(candidate)
     else:
+        hint = " Pass an instance of the class." if isinstance(candidate, type) else ""
         raise DefinitionError(
             f"{candidate!r:.100} is no tool: it needs to be a function, or an object with name, description, schema "
-            "and invoke or ainvoke."
+            f"and invoke or ainvoke.{hint}"
         )
     description = getattr(found, "description", None)
     if not isinstance(description, str) or not description.strip():
@@ -157,5 +170,5 @@ def schema_of(found: Any) -> Mapping[str, JSON]:
         return declared
     make = getattr(declared, "model_json_schema", None) or getattr(declared, "schema", None)
     if make is None:
-        raise DefinitionError(f"Tool '{found.name}' has no schema: it needs 'schema' or 'args_schema'.")
+        raise DefinitionError("there is no schema; the tool needs 'schema' or 'args_schema'")
     return cast(Mapping[str, JSON], make())

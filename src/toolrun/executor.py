@@ -7,14 +7,13 @@ of the caller itself is raised.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.binding import Binding, Mode
@@ -32,10 +31,11 @@ from toolrun.limiter import Limiter, Place
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
 from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
-from toolrun.schema import Repair
-from toolrun.schema import explain as explain_problems
 from toolrun.settings import Limits, ToolSettings
 from toolrun.threads import Job, Threads
+
+if TYPE_CHECKING:
+    from toolrun.schema import Repair
 
 logger = logging.getLogger("toolrun")
 
@@ -219,8 +219,10 @@ class ToolExecutor:
     def _bind(self, name: str) -> Binding:
         tool = self.manager.get(name)
         if tool is None:
+            from difflib import get_close_matches
+
             names = [tool.name for tool in self.manager]
-            close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+            close = get_close_matches(str(name), names, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
             raise UnknownToolError(f"Tool '{name}' not found", detail=hint)
         binding = self._bindings[name] = Binding(tool, self._settings.get(name, _NO_SETTINGS), self.timeout)
@@ -229,6 +231,8 @@ class ToolExecutor:
     def _check(self, binding: Binding, call: Call) -> tuple[Repair, ...]:
         checked = binding.schema.check(call.arguments, strict=self.limits.strict)
         if checked.problems:
+            from toolrun.schema import explain as explain_problems
+
             raise InvalidArgumentsError(
                 explain_problems(checked.problems),
                 detail=f"Parameters of {binding.name}:\n{binding.schema.describe()}",

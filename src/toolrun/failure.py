@@ -57,6 +57,8 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
 
 def explain(error: BaseException, tool: str) -> Failure:
     """Why a call to `tool` that ended with `error` failed. Never raises."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # a task group puts even a single failure into a group
     if isinstance(error, CallError):
         return Failure(error.kind, text_of(error), error.side_effects, error.detail)
     if isinstance(error, asyncio.CancelledError):
@@ -65,7 +67,8 @@ def explain(error: BaseException, tool: str) -> Failure:
         entry = TABLE.get(f"{cls.__module__}.{cls.__qualname__}")
         if entry is not None:
             kind, wording = entry
-            return Failure(kind, wording.format(tool=tool, reason=text_of(error)), SideEffects.FAILED)
+            reason = "0" if isinstance(error, SystemExit) and error.code is None else text_of(error)
+            return Failure(kind, wording.format(tool=tool, reason=reason), SideEffects.FAILED)
     return Failure(ErrorKind.TOOL_ERROR, text_of(error), SideEffects.FAILED)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from toolrun.definition import FunctionTool, as_tool, schema_of
 from toolrun.errors import DefinitionError
-from toolrun.schema import ArgumentSchema
 
 logger = logging.getLogger("toolrun")
 
@@ -33,6 +32,8 @@ class ToolManager:
         tool = as_tool(candidate)
         # The schema of a function is our own work; anybody else's is tried before a model can meet it.
         if not isinstance(tool, FunctionTool):
+            from toolrun.schema import ArgumentSchema
+
             try:
                 ArgumentSchema(schema_of(tool))
             except DefinitionError as error:

@@ -5,17 +5,20 @@ Also neutralises terminal escapes: what a tool returns must not move the cursor 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 _HIDDEN: Final = "***"
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SENSITIVE: Final = frozenset({"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials"})
 _SENSITIVE_LAST: Final = frozenset(
-    {"token", "auth", "authorization", "apikey", "cookie", "jwt", "pin", "pwd", "bearer"}
+    {"token", "auth", "authorization", "apikey", "cookie", "cookies", "jwt", "pin", "pwd", "bearer"}
 )
 _KEY_KINDS: Final = frozenset({"api", "access", "private", "secret", "signing", "encryption", "ssh"})
+_MEMBER: Final = re.compile(r"""("([^"\\]{1,100})"\s*:\s*)("(?:[^"\\]|\\.)*"?|[^\s"{\[,}\]]+)""", re.DOTALL)
+"""A name and its value in JSON text, which need not be whole."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MIN_SECRET: Final = 4
 _MAX_DEPTH: Final = 32
@@ -25,15 +28,22 @@ class Redactor:
     """Knows the values that must not be shown."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # Longest first, so that a secret that contains another is hidden whole. Very short ones would hide everything.
-        values = sorted({value for value in secrets if len(value) >= _MIN_SECRET}, key=len, reverse=True)
-        self._values = re.compile("|".join(map(re.escape, values))) if values else None
+        self._secrets = frozenset(value for value in secrets if len(value) >= _MIN_SECRET)
+        """Very short ones would hide everything."""
+        # Longest first, so that a secret that begins with another is hidden whole. In a lookahead, which takes up no
+        # text, so that secrets that overlap are both found. A message may quote a secret as JSON.
+        quoted = {json.dumps(value, ensure_ascii=False)[1:-1] for value in self._secrets}
+        values = sorted(self._secrets | quoted, key=len, reverse=True)
+        self._values = re.compile(f"(?=({'|'.join(map(re.escape, values))}))") if values else None
+
+    def with_arguments(self, arguments: object) -> Redactor:
+        """One that also knows what was passed under a sensitive name: a message may quote it."""
+        found = frozenset(_sensitive_values(arguments, 0))
+        return Redactor(self._secrets | found) if found else self
 
     def text(self, text: str) -> str:
         """One line, without secrets and without control characters."""
-        if self._values is not None:
-            text = self._values.sub(_HIDDEN, text)
-        return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
+        return visible(self.hide(text))
 
     def value(self, value: object, depth: int = 0) -> object:
         """A JSON value with the values of sensitive keys and all known secrets hidden."""
@@ -41,15 +51,28 @@ class Redactor:
             return "…"
         if isinstance(value, Mapping):
             return {
-                self._text(str(key)): _HIDDEN if is_sensitive(str(key)) and item else self.value(item, depth + 1)
+                self.hide(str(key)): _HIDDEN if is_sensitive(str(key)) and item else self.value(item, depth + 1)
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple):
             return [self.value(item, depth + 1) for item in value]
-        return self._text(value) if isinstance(value, str) else value
+        return self.hide(value) if isinstance(value, str) else value
 
-    def _text(self, text: str) -> str:
-        return text if self._values is None else self._values.sub(_HIDDEN, text)
+    def hide(self, text: str) -> str:
+        """The text without secrets, those of JSON text in it included."""
+        if self._values is not None:
+            kept, end = [], 0
+            for match in self._values.finditer(text):
+                if match.start() >= end:
+                    kept += [text[end : match.start()], _HIDDEN]
+                end = max(end, match.end(1))
+            text = "".join([*kept, text[end:]])
+        return _MEMBER.sub(_hidden_member, text) if '"' in text else text
+
+
+def visible(text: str) -> str:
+    """One line in which control characters are escaped."""
+    return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
 
 
 def is_sensitive(key: str) -> bool:
@@ -60,6 +83,24 @@ def is_sensitive(key: str) -> bool:
     if _SENSITIVE.intersection(words) or words[-1] in _SENSITIVE_LAST:
         return True
     return words[-1] in ("key", "keys") and len(words) > 1 and words[-2] in _KEY_KINDS
+
+
+def _sensitive_values(value: object, depth: int, hidden: bool = False) -> Iterator[str]:
+    """What stands under a sensitive name, as text."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _sensitive_values(item, depth + 1, hidden or is_sensitive(str(key)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _sensitive_values(item, depth + 1, hidden)
+    elif hidden and isinstance(value, str | int) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _hidden_member(match: re.Match[str]) -> str:
+    return f'{match[1]}"{_HIDDEN}"' if is_sensitive(match[2]) else match[0]
 
 
 def _escaped(match: re.Match[str]) -> str:

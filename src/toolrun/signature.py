@@ -6,8 +6,10 @@ needs no import. Everything richer (dataclass, Enum, TypedDict, date-time, pydan
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import json
 import sys
 import types
 import typing
@@ -21,6 +23,8 @@ from toolrun.settings import JSON, Schema
 Convert = Callable[[Any], Any]
 
 _EMPTY: Final = inspect.Parameter.empty
+_COMPUTED: Final = object()
+"""The default of a parameter that is computed for each call."""
 _PLAIN: Final[dict[object, Schema]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -49,13 +53,13 @@ class Signature:
         self,
         schema: Schema,
         converters: list[tuple[str, object, Convert]],
-        fill: dict[str, object],
+        fill: dict[str, Callable[[], object]],
         context_parameter: str | None,
     ) -> None:
         self.schema = schema
         self._converters = converters
         self.fill = fill
-        """Real defaults of parameters that are written `= Field(default=…)`."""
+        """What makes the defaults of parameters that are written `= Field(default=…)`."""
         self.context_parameter = context_parameter
         self.suspects: set[type] = set()
         """Types of JSON values that `convert` may have to change; most arguments contain none of them."""
@@ -69,7 +73,7 @@ class Signature:
             if name in arguments and type(arguments[name]) is not exact:
                 try:
                     converted[name] = convert(arguments[name])
-                except ValueError as error:  # pydantic's ValidationError is one
+                except (ValueError, OverflowError) as error:  # pydantic's ValidationError is the former
                     raise InvalidArgumentsError(f"Invalid parameters: '{name}' {_reason(error)}") from error
         return converted
 
@@ -80,11 +84,11 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
     properties: Schema = {}
     required: list[JSON] = []
     converters: list[tuple[str, object, Convert]] = []
-    fill: dict[str, object] = {}
+    fill: dict[str, Callable[[], object]] = {}
     rich: dict[str, tuple[object, object]] = {}
     context_parameter: str | None = None
     open_ended = False
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in _parameters(function).items():
         hint, default = hints.get(name, _EMPTY), parameter.default
         if parameter.kind is parameter.VAR_KEYWORD:
             open_ended = True
@@ -92,11 +96,13 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise DefinitionError(f"parameter '{name}' cannot be passed by name; a model passes all arguments by name")
         if hint is ToolContext or ToolContext in get_args(hint):
+            if context_parameter is not None:
+                raise DefinitionError(f"parameters '{context_parameter}' and '{name}' are both a ToolContext; keep one")
             context_parameter = name
             continue
-        hint, description, default = _unwrapped(hint, default)
-        if default is not parameter.default and default is not _EMPTY:
-            fill[name] = default
+        hint, description, default, make_default = _unwrapped(hint, default)
+        if make_default is not None:
+            fill[name] = make_default
         schema = _plain_schema(hint)
         if schema is None:
             rich[name] = (hint, default)
@@ -108,8 +114,8 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
             schema["description"] = description or descriptions[name]
         if default is _EMPTY:
             required.append(name)
-        elif name not in rich and (default is None or isinstance(default, str | int | float | bool)):
-            schema["default"] = default
+        elif name not in rich:
+            schema.update(_shown_default(default))
     schema = {"type": "object", "properties": properties, "additionalProperties": open_ended}
     if required:
         schema["required"] = required
@@ -118,10 +124,21 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
     return Signature(schema, converters, fill, context_parameter)
 
 
+def _parameters(function: Callable[..., object]) -> typing.Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError as error:  # some functions that are written in C
+        raise DefinitionError(
+            f"its parameters are not known ({error}); wrap it in a function with type hints"
+        ) from None
+
+
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
     target = function
-    if not inspect.isroutine(function):
-        target = getattr(function, "func", None) or type(function).__call__  # functools.partial, or a callable object
+    if isinstance(function, functools.partial):
+        target = function.func
+    elif not inspect.isroutine(function):
+        target = type(function).__call__
     try:
         return typing.get_type_hints(target, include_extras=True)
     except Exception as error:
@@ -130,20 +147,33 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
         ) from error
 
 
-def _unwrapped(hint: Any, default: object) -> tuple[Any, str, object]:
-    """Takes `Annotated[T, "text"]` and `= Field(…)` apart: the hint, its description, the real default."""
-    description = ""
+def _unwrapped(hint: Any, default: object) -> tuple[Any, str, object, Callable[[], object] | None]:
+    """Takes `Annotated[T, "text"]` and `= Field(…)` apart: hint, description, real default and what makes it."""
+    description, make_default = "", None
     if type(default).__name__ == "FieldInfo" and type(default).__module__.startswith("pydantic"):
         field: Any = default
         hint = Annotated[hint if hint is not _EMPTY else Any, field]
-        default = _EMPTY if field.is_required() else field.get_default(call_default_factory=True)
+        default = _EMPTY
+        if not field.is_required():
+            make_default = functools.partial(field.get_default, call_default_factory=True)
+            default = make_default() if field.default_factory is None else _COMPUTED
     if get_origin(hint) is Annotated:
         base, *metadata = get_args(hint)
         texts = [text for text in metadata if isinstance(text, str)]
         rest = [item for item in metadata if not isinstance(item, str)]
         description = " ".join(texts) or next((str(d) for i in rest if (d := getattr(i, "description", None))), "")
         hint = Annotated[base, *rest] if rest else base
-    return hint, description, default
+    return hint, description, default, make_default
+
+
+def _shown_default(default: object) -> Schema:
+    """A default as it stands in the schema, unless JSON cannot express it."""
+    if default is None or type(default) in (str, int, bool):
+        return {"default": typing.cast(JSON, default)}
+    try:
+        return {"default": json.loads(json.dumps(default, allow_nan=False))}
+    except (TypeError, ValueError):
+        return {}
 
 
 def _plain_schema(hint: Any) -> Schema | None:
@@ -164,7 +194,7 @@ def _plain_schema(hint: Any) -> Schema | None:
     if origin is list and len(arguments) == 1:
         items = _plain_schema(arguments[0])
         return None if items is None else {"type": "array", "items": items}
-    if origin is dict and arguments[0] is str:
+    if origin is dict and arguments[:1] == (str,):
         values = _plain_schema(arguments[1])
         return None if values is None else {"type": "object", "additionalProperties": values}
     return None
@@ -175,9 +205,13 @@ def _plain_convert(hint: Any) -> Convert | None:
     if hint is int or hint is float:
         return typing.cast(Convert, hint)
     origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal and int in map(type, arguments):
+        return _whole
     if origin in (Union, types.UnionType):
         options = [option for option in arguments if option is not type(None)]
-        inner, apply = (_plain_convert(options[0]) if len(options) == 1 else None), _optional
+        if len(options) > 1:
+            return _whole if int in options and float not in options else None
+        inner, apply = _plain_convert(options[0]), _optional
     elif origin is list:
         inner, apply = _plain_convert(arguments[0]), _items
     elif origin is dict:
@@ -185,6 +219,10 @@ def _plain_convert(hint: Any) -> Convert | None:
     else:
         return None
     return inner and functools.partial(apply, inner)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if type(value) is float else value
 
 
 def _optional(convert: Convert, value: Any) -> Any:
@@ -210,22 +248,31 @@ def _add_rich(
         try:
             adapters[name] = TypeAdapter(_for_pydantic(hint))
             adapters[name].json_schema()
-        except (PydanticUserError, TypeError, NameError) as error:
+        except (PydanticUserError, TypeError, NameError, RecursionError) as error:
             reason = str(error).splitlines()[0]
+            if isinstance(error, RecursionError):
+                reason = "it contains itself; declare it with typing_extensions.TypedDict, or as a dataclass"
             raise DefinitionError(f"parameter '{name}' has a type that JSON cannot express: {reason}") from error
     schemas, shared = TypeAdapter.json_schemas([(name, "validation", it) for name, it in adapters.items()])
     properties = typing.cast(dict[str, Schema], schema["properties"])
     for (name, _), made in schemas.items():
         properties[name].update({key: value for key, value in made.items() if key not in ("title", *properties[name])})
+        properties[name].pop("default", None)
         default = rich[name][1]
         if default is not _EMPTY:
-            try:
-                properties[name]["default"] = adapters[name].dump_python(default, mode="json", warnings=False)
-            except PydanticSerializationError:
-                properties[name].pop("default", None)
-        converters.append((name, _EMPTY, adapters[name].validate_python))
+            with contextlib.suppress(PydanticSerializationError):
+                shown = adapters[name].dump_python(default, mode="json", warnings=False)
+                properties[name].update(_shown_default(shown))
+        converters.append((name, _EMPTY, functools.partial(_validated, adapters[name])))
     if "$defs" in shared:
         schema["$defs"] = shared["$defs"]
+
+
+def _validated(adapter: Any, value: object) -> object:
+    from pydantic_core import to_json
+
+    # As JSON, not as Python objects: a strict model takes text for a date-time and a list for a set only there.
+    return adapter.validate_json(to_json(value))
 
 
 def _for_pydantic(hint: Any) -> Any:
@@ -237,8 +284,11 @@ def _for_pydantic(hint: Any) -> Any:
 
         fields: dict[str, Any] = {}
         for name, field in typing.get_type_hints(hint, include_extras=True).items():
-            inner = _for_pydantic(get_args(field)[0] if get_origin(field) in (te.Required, te.NotRequired) else field)
-            fields[name] = te.Required[inner] if name in hint.__required_keys__ else te.NotRequired[inner]
+            # An explicit mark decides: where annotations are text, __required_keys__ does not see it.
+            mark = get_origin(field) if get_origin(field) in (te.Required, te.NotRequired) else None
+            inner = _for_pydantic(get_args(field)[0] if mark else field)
+            is_required = name in hint.__required_keys__ if mark is None else mark is te.Required
+            fields[name] = te.Required[inner] if is_required else te.NotRequired[inner]
         return te.TypedDict(hint.__name__, fields)  # type: ignore[operator]  # the functional form, from data
     arguments = get_args(hint)
     if not arguments or get_origin(hint) is Literal:
@@ -252,7 +302,7 @@ def _for_pydantic(hint: Any) -> Any:
     return Union[replaced] if origin in (Union, types.UnionType) else origin[replaced]  # noqa: UP007  of a tuple
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return f"cannot be used: {error}"

@@ -69,8 +69,8 @@ class Threads:
             if self._spare:
                 self._spare -= 1
             else:
-                self._alive += 1
                 threading.Thread(target=self._work, name="toolrun", daemon=True).start()
+                self._alive += 1
         self._jobs.put(job)
 
     def abandon(self, job: Job) -> None:

@@ -6,15 +6,17 @@ is in `record.call` for formatters that write JSON.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import traceback
-from typing import Final
+from typing import Final, cast
 
 from toolrun.context import Call
 from toolrun.errors import CallError, ErrorKind
 from toolrun.observers.observer import Observer
-from toolrun.redaction import Redactor
-from toolrun.result import ToolResult, render
+from toolrun.redaction import Redactor, visible
+from toolrun.result import ToolResult, normalise, render
+from toolrun.settings import JSON
 
 logger = logging.getLogger("toolrun.call")
 
@@ -42,42 +44,63 @@ class LogObserver(Observer):
             level = logging.WARNING if slow else logging.INFO
         if not _is_enabled_for(level):
             return
-        outcome = "ok" if kind is None else kind.value
+        arguments = _read(call.arguments)
+        redactor = self._redactor.with_arguments(arguments)
         fields: dict[str, object] = {
-            "tool": result.tool_name,
+            "tool": _shown(redactor, result.tool_name),
             "call_id": call.id,
-            "outcome": outcome,
+            "outcome": "ok" if kind is None else kind.value,
             "ms": round(result.execution_time_ms, 3),
-            "arguments": self._redactor.value(call.arguments),
-            "repairs": [self._redactor.text(str(repair)) for repair in result.repairs],
+            "arguments": redactor.value(arguments),
+            "repairs": [redactor.text(str(repair)) for repair in result.repairs],
         }
         if kind is None:
-            fields["result"] = self._shown(result.result)
+            fields["result"] = _shown(redactor, result.result)
         else:
-            fields |= {"error": self._redactor.text(result.error or ""), "side_effects": str(result.side_effects)}
+            fields |= {"error": _shown(redactor, result.error), "side_effects": str(result.side_effects)}
             if call.error is not None and not isinstance(call.error, CallError) and call.error.__traceback__:
                 fields["raised"] = f"{type(call.error).__name__} {_place(call.error)}"
-        logger.log(level, "%s", self._line(fields, slow), extra={"call": fields}, exc_info=self._traceback(call))
+        line = self._line(fields, slow)
+        if call.error is not None and _is_enabled_for(logging.DEBUG):
+            line += _traceback(redactor, call.error)
+        logger.log(level, "%s", line, extra={"call": fields})
 
     def _line(self, fields: dict[str, object], slow: bool) -> str:
-        head = f"{self._redactor.text(str(fields['tool']))} {fields['outcome']} {fields['ms']} ms"
+        head = f"{fields['tool']} {fields['outcome']} {fields['ms']} ms"
         if slow:
             head += f" (slow: over {self._slow_ms:g} ms)"
+        # What is text has been redacted and cut already; the rest is redacted JSON.
         rest = [
-            f"{key}={self._shown(value)}"
+            f"{key}={visible(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
             for key, value in fields.items()
             if key not in ("tool", "outcome", "ms") and value not in (None, [], "")
         ]
         return " ".join([head, *rest])
 
-    def _shown(self, value: object) -> str:
-        text = value if isinstance(value, str) else render(self._redactor.value(value))  # type: ignore[arg-type]  # redacting keeps JSON
-        text = self._redactor.text(text[: _MAX_VALUE * 4])
-        return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}… ({len(text):,} characters)"
 
-    @staticmethod
-    def _traceback(call: Call) -> BaseException | None:
-        return call.error if logger.isEnabledFor(logging.DEBUG) else None
+def _read(arguments: object) -> JSON:
+    """The arguments of a call. Those of a refused one may still be JSON text, or no JSON at all."""
+    if isinstance(arguments, str | bytes):
+        from toolrun.schema.value import parse_json
+
+        with contextlib.suppress(ValueError):
+            return parse_json(arguments)
+    return normalise(arguments)
+
+
+def _shown(redactor: Redactor, value: JSON) -> str:
+    return _cut(redactor.hide(value) if isinstance(value, str) else render(cast(JSON, redactor.value(value))))
+
+
+def _cut(text: str) -> str:
+    shown = visible(text[:_MAX_VALUE])
+    return shown if len(text) <= _MAX_VALUE else f"{shown}… ({len(text):,} characters)"
+
+
+def _traceback(redactor: Redactor, error: BaseException) -> str:
+    """Below the line, one line for each of its own: as `exc_info` it would show what the exception says."""
+    lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
+    return "".join(f"\n{redactor.text(line)}" for line in lines)
 
 
 def _place(error: BaseException) -> str:

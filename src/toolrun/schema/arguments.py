@@ -75,6 +75,8 @@ class ArgumentSchema:
         self._is_recursive = self._compiled.is_recursive
         names: set[str] = set()
         is_open = _collect_names(self._compiled.root, self._compiled.root, names, set())
+        # {"type": "object"} names nothing, so it leaves everything to the tool. {"properties": {}} says: no arguments.
+        is_open |= not names and not self._compiled.root.keys() & {"properties", "additionalProperties"}
         self._known = None if is_open else frozenset(names)
         self.accepts: Callable[[object], bool] = self._accepts
         """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""

@@ -19,6 +19,7 @@ from toolrun.document import parse_json, parse_toml, parse_yaml, plain, read_tex
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.kind import SECONDS, SWITCH, TEXT, Kind
 from toolrun.settings import JSON, Schema
+from toolrun.sources.problem import Problem
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], object]
 """Takes the arguments as one dict and returns the result; may be an async function."""
@@ -54,24 +55,6 @@ class Declaration:
     implementation: Implementation
     timeout: float | None = None
     idempotent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why an entry, or a whole file, is not used."""
-
-    file: Path
-    index: int | None
-    """The entry's place in the file, counted from 0; `None` if the file itself is meant."""
-    name: str
-    """The entry's name, if it has one."""
-    message: str
-
-    def __str__(self) -> str:
-        if self.index is None:
-            return f"{self.file}: {self.message}"
-        entry = f"tool '{self.name}'" if self.name else f"entry {self.index}"
-        return f"{self.file}: {entry}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 # The pattern of the specification's reference implementation, https://peps.python.org/pep-0723/#reference-implementation
 _BLOCK: Final = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-_OPENING: Final = re.compile(r"(?m)^# /// script[ \t]*\r?$")
+_OPENING: Final = re.compile(r"(?m)^\ufeff?# /// script[ \t]*\r?$")  # with the byte order mark of some editors
 
 
 def has_header(source: str) -> bool:
@@ -18,7 +18,8 @@ def has_header(source: str) -> bool:
 
 def read_metadata(source: str) -> dict[str, Any] | None:
     """The metadata of a script; None if it has none, or none that can be read."""
-    blocks = [match for match in _BLOCK.finditer(source.replace("\r\n", "\n")) if match["type"] == "script"]
+    text = source.removeprefix("\ufeff").replace("\r\n", "\n")
+    blocks = [match for match in _BLOCK.finditer(text) if match["type"] == "script"]
     if len(blocks) != 1:
         return None
     lines = blocks[0]["content"].splitlines(keepends=True)

@@ -345,3 +345,11 @@ def test_valid_arguments_pass_as_they_are(case: tuple[Schema, Any]) -> None:
     assert checked == Checked(arguments)
     assert checked.arguments is arguments
     assert compiled.check(json.dumps(arguments)).problems == ()
+
+
+def test_a_schema_that_names_no_properties_keeps_all_arguments_and_one_with_none_drops_them() -> None:
+    given = {"anything": [1], "goes": {"here": None}}
+    assert ArgumentSchema({"type": "object"}).check(given).arguments == given
+    assert ArgumentSchema({"type": "object"}).accepts(given)
+    checked = ArgumentSchema({"type": "object", "properties": {}}).check(given)
+    assert (checked.arguments, checked.dropped) == ({}, ("anything", "goes"))
