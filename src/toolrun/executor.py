@@ -20,6 +20,7 @@ from toolrun.binding import Binding, Mode
 from toolrun.blocking import run_blocking
 from toolrun.carrier import Carrier, Carriers, Outcome, complete
 from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
+from toolrun.deadline import Deadlines
 from toolrun.errors import (
     CallTimeoutError,
     InvalidArgumentsError,
@@ -63,11 +64,12 @@ class Health:
 class _Home:
     """What belongs to one event loop."""
 
-    __slots__ = ("carriers", "limiter", "loop")
+    __slots__ = ("carriers", "deadlines", "limiter", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self.loop = loop
         self.carriers = Carriers(loop)
+        self.deadlines = Deadlines(loop)
         self.limiter = Limiter(limits.max_concurrency, limits.max_queue)
 
 
@@ -200,19 +202,21 @@ class ToolExecutor:
         self._threads.close()
         self._threads = Threads()
         if home is not None:
+            home.deadlines.close()
             await home.carriers.close(_GRACE)
 
     def context(self, call: Call) -> ToolContext:
         """What the tool of a running call may know and use."""
-        settings = self._settings.get(call.name, _NO_SETTINGS)
+        name = self._bind(call.name).name  # the call may have used another name of the tool
+        settings = self._settings.get(name, _NO_SETTINGS)
         return ToolContext(
             call_id=call.id,
-            tool_name=call.name,
+            tool_name=name,
             config=settings.config,
             secrets={name: self._secrets[name] for name in settings.secrets if name in self._secrets},
             manager=self.manager,
             model=self.model,
-            logger=logging.getLogger(f"toolrun.tool.{call.name}"),
+            logger=logging.getLogger(f"toolrun.tool.{name}"),
             call=call,
         )
 
@@ -225,7 +229,10 @@ class ToolExecutor:
             close = get_close_matches(str(name), names, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
             raise UnknownToolError(f"Tool '{name}' not found", detail=hint)
-        binding = self._bindings[name] = Binding(tool, self._settings.get(name, _NO_SETTINGS), self.timeout)
+        binding = self._bindings.get(tool.name)
+        if binding is None or binding.tool is not tool:
+            settings = self._settings.get(tool.name, _NO_SETTINGS)
+            binding = self._bindings[tool.name] = Binding(tool, settings, self.timeout)
         return binding
 
     def _check(self, binding: Binding, call: Call) -> tuple[Repair, ...]:
@@ -288,16 +295,17 @@ class ToolExecutor:
     async def _wait(self, running: Carrier | Job, call: Call, home: _Home, place: Place) -> Outcome:
         """The outcome of a body that runs, or that of its deadline. What is not waited for any more is given up."""
         running.on_end = place.ended
-        timer = home.loop.call_later(call.remaining(), _expire, running.outcome, call)
+        outcome = running.outcome
+        home.deadlines.add(running, call.deadline, lambda: _expire(outcome, call))
         try:
-            value, error = await running.outcome
+            value, error = await outcome
             if isinstance(error, _Expired):
                 self._give_up(running)
         except asyncio.CancelledError:
             self._give_up(running)
             raise
         finally:
-            timer.cancel()
+            home.deadlines.remove(running)
             place.answered()
         if isinstance(running, Job) and error is None and inspect.isawaitable(value):
             # A plain function that made a coroutine: that runs on the loop, in what is left of the time.

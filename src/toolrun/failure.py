@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +55,9 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
     "builtins.KeyError": (ErrorKind.TOOL_ERROR, "KeyError: {reason}"),
 }
 
+# Errors of the network for which Python has no class: they are plain OSErrors.
+_UNREACHABLE: Final = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
+
 
 def explain(error: BaseException, tool: str) -> Failure:
     """Why a call to `tool` that ended with `error` failed. Never raises."""
@@ -63,13 +67,16 @@ def explain(error: BaseException, tool: str) -> Failure:
         return Failure(error.kind, text_of(error), error.side_effects, error.detail)
     if isinstance(error, asyncio.CancelledError):
         return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
-    for cls in type(error).__mro__:
-        entry = TABLE.get(f"{cls.__module__}.{cls.__qualname__}")
-        if entry is not None:
-            kind, wording = entry
-            reason = "0" if isinstance(error, SystemExit) and error.code is None else text_of(error)
-            return Failure(kind, wording.format(tool=tool, reason=reason), SideEffects.FAILED)
-    return Failure(ErrorKind.TOOL_ERROR, text_of(error), SideEffects.FAILED)
+    kind, wording = _entry(error)
+    reason = "0" if isinstance(error, SystemExit) and error.code is None else text_of(error)
+    return Failure(kind, wording.format(tool=tool, reason=reason), SideEffects.FAILED)
+
+
+def _entry(error: BaseException) -> tuple[ErrorKind, str]:
+    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
+        return _UNAVAILABLE
+    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__)
+    return next((TABLE[name] for name in names if name in TABLE), (ErrorKind.TOOL_ERROR, "{reason}"))
 
 
 def text_of(error: BaseException) -> str:

@@ -60,7 +60,7 @@ class ToolManager:
             return next((tool for tool in self.by_name.values() if getattr(tool, "lc_name", self) == name), None)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.by_name
+        return isinstance(name, str) and self.get(name) is not None
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tools)

@@ -103,15 +103,16 @@ async def test_s1_1_4_tool_execution_error(project: Project) -> None:
 async def test_s1_2_1_required_parameter_check(project: Project) -> None:
     """All required parameters must be present; each missing one is named in the error."""
     project.declare(declaration("switch", SWITCH, device={"type": "string"}, on={"type": "boolean"}))
+    incomplete: list[tuple[dict[str, Any], str]] = [
+        ({"on": True}, "missing 'device'"),
+        ({"device": "lamp"}, "missing 'on'"),
+        ({}, "missing 'device'; missing 'on'"),
+    ]
     async with project.open() as runtime:
         complete, received = await call(runtime, {"device": "lamp", "on": True})
         assert complete.success
         assert received == [{"device": "lamp", "on": True}]
-        for arguments, missing in [
-            ({"on": True}, "missing 'device'"),
-            ({"device": "lamp"}, "missing 'on'"),
-            ({}, "missing 'device'; missing 'on'"),
-        ]:
+        for arguments, missing in incomplete:
             result, received = await call(runtime, arguments)
             assert result.error_kind is ErrorKind.INVALID_ARGUMENTS
             assert result.error == f"Invalid parameters: {missing}"

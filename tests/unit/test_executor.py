@@ -8,7 +8,7 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -537,7 +537,7 @@ async def test_a_tool_that_is_replaced_is_run_anew_with_its_own_schema(executor:
 async def test_objects_with_invoke_or_ainvoke_run_as_they_are(executor: ToolExecutor) -> None:
     class Blocking:
         name, description = "blocking", "Runs in a thread."
-        schema: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        schema: ClassVar[dict[str, Any]] = {"type": "object", "properties": {"x": {"type": "integer"}}}
 
         def invoke(self, arguments: dict[str, Any]) -> str:
             return f"{threading.current_thread().name} {arguments['x']}"
@@ -608,5 +608,5 @@ def test_an_executor_works_on_one_loop_after_another() -> None:
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop run until the condition holds."""
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what is waited for may happen in a thread
             await asyncio.sleep(0.001)

@@ -51,7 +51,7 @@ class LogObserver(Observer):
             "call_id": call.id,
             "outcome": "ok" if kind is None else kind.value,
             "ms": round(result.execution_time_ms, 3),
-            "arguments": redactor.value(arguments),
+            "arguments": _shown(redactor, arguments) if isinstance(arguments, str) else redactor.value(arguments),
             "repairs": [redactor.text(str(repair)) for repair in result.repairs],
         }
         if kind is None:
@@ -99,8 +99,8 @@ def _cut(text: str) -> str:
 
 def _traceback(redactor: Redactor, error: BaseException) -> str:
     """Below the line, one line for each of its own: as `exc_info` it would show what the exception says."""
-    lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
-    return "".join(f"\n{redactor.text(line)}" for line in lines)
+    lines = redactor.hide("".join(traceback.format_exception(error)).rstrip()).split("\n")
+    return "".join(f"\n{visible(line)}" for line in lines)
 
 
 def _place(error: BaseException) -> str:

@@ -155,7 +155,7 @@ def _parameters(schema: JSON, problems: list[str]) -> Schema:
         problems.append(f"'parameters' must be a JSON Schema object, got {shown(schema)}")
         return {}
     if not schema:
-        return {"type": "object", "properties": {}}
+        return {"type": "object"}
     if "type" not in schema and "properties" in schema:
         return {"type": "object", **schema}
     if schema.get("type") != "object":

@@ -85,7 +85,7 @@ def test_every_key_of_an_entry_arrives(read: Read, suffix: str, text: str) -> No
             Declaration(
                 "door",
                 "See the door.",
-                {"type": "object", "properties": {}},
+                {"type": "object"},
                 Implementation("mock", mock_response={"open": None}),
             ),
         )
