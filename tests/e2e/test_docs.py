@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path:
         if expected is not None:
             wanted = ".*".join(map(re.escape, expected.split("…")))
             assert re.fullmatch(wanted, printed, re.DOTALL), f"example {number} printed:\n{printed}"
+
+
+def test_the_commands_of_the_quickstart_print_what_it_says(tmp_path: Path) -> None:
+    [session] = [
+        match[3] for match in BLOCK.finditer((ROOT / "docs/quickstart.md").read_text()) if match[1] == "console"
+    ]
+    for step in session.split("$ ")[1:]:
+        command, _, expected = step.partition("\n")
+        program = [str(Path(sys.executable).with_name("toolrun")), *shlex.split(command)[1:]]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        wanted = ".*".join(map(re.escape, expected.split("…")))
+        assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

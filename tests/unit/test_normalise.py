@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -244,16 +244,19 @@ HASHABLE = st.one_of(
     st.floats(),
     st.text(st.characters()),
     st.binary(),
-    st.decimals(),
     st.datetimes(timezones=st.timezones()),
     st.times(),
     st.timedeltas(),
     st.uuids(),
     st.complex_numbers(),
-    st.sampled_from([*Colour, *Size, Level.HIGH, int, Room, 10**5000, Broken(), object()]),
+    st.sampled_from([*Colour, *Size, Level.HIGH, int, Room]),
+    st.builds(pow, st.just(10), st.integers(4000, 5000)),
+    st.builds(Broken),
 )
 ANYTHING = st.recursive(
-    st.one_of(HASHABLE, st.builds(NoText), st.builds(Dumps), st.builds(BrokenMapping), st.builds(ValueError)),
+    st.one_of(
+        HASHABLE, st.decimals(), st.builds(NoText), st.builds(Dumps), st.builds(BrokenMapping), st.builds(ValueError)
+    ),
     lambda inner: st.one_of(
         st.lists(inner),
         st.dictionaries(HASHABLE, inner),
@@ -274,8 +277,8 @@ def mutable(value: object) -> Iterator[int]:
             yield from mutable(item)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 @given(ANYTHING)
-@example({"a": [10**5000]})
 def test_anything_becomes_json_that_shares_nothing_with_it(value: object) -> None:
     outcome = normalise(value)
     assert json.loads(json.dumps(outcome, allow_nan=False)) == outcome

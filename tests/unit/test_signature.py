@@ -1,0 +1,334 @@
+"""Type hints become JSON Schema, and JSON arguments become values of the annotated types.
+
+This module's own annotations are text (`from __future__ import annotations`), as in many users' modules; `function_of`
+makes functions whose annotations are types.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, Optional, Required, TypedDict, Union
+
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, Field, field_validator
+
+from toolrun import ToolContext
+from toolrun.errors import DefinitionError, InvalidArgumentsError
+from toolrun.signature import Signature, read_signature
+
+NOTHING = object()
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = 2
+
+
+class Level(StrEnum):
+    HIGH = "high"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+    tags: list[str] = field(default_factory=list)
+
+
+class Place(TypedDict):
+    city: str
+    zip: NotRequired[int]
+
+
+class Trip(TypedDict, total=False):
+    start: Required[Place]
+    stops: list[Place]
+
+
+class Even(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def check(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("must be even")
+        return n
+
+
+class Strict(BaseModel, strict=True):
+    at: datetime
+    ids: set[int]
+
+
+class Tree(TypedDict):
+    children: list[Tree]
+
+
+def function_of(hint: object = NOTHING, default: object = NOTHING) -> Callable[..., object]:
+    """A function of one parameter, `value`."""
+
+    def required(value):  # type: ignore[no-untyped-def]
+        return value
+
+    def optional(value=default):  # type: ignore[no-untyped-def]
+        return value
+
+    function = required if default is NOTHING else optional
+    function.__annotations__ = {} if hint is NOTHING else {"value": hint}
+    return function
+
+
+def signature_of(hint: object = NOTHING, default: object = NOTHING) -> Signature:
+    signature = read_signature(function_of(hint, default), {})
+    jsonschema_rs.meta.validate(signature.schema)
+    return signature
+
+
+def schema_of(hint: object = NOTHING, default: object = NOTHING) -> Any:
+    """The schema of the one parameter, references resolved."""
+    schema: Any = signature_of(hint, default).schema
+    assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+    assert schema.get("required") == (["value"] if default is NOTHING else None)
+    return resolved(schema["properties"]["value"], schema.get("$defs", {}))
+
+
+def resolved(schema: Any, definitions: Any) -> Any:
+    if isinstance(schema, list):
+        return [resolved(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    target = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+    merged = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return {key: resolved(value, definitions) for key, value in merged.items() if key != "title"}
+
+
+POINT = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer"},
+        "y": {"type": "number", "default": 0.5},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["x"],
+}
+PLACE = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "zip": {"type": "integer"}},
+    "required": ["city"],
+}
+NULL, INTEGER, STRING = {"type": "null"}, {"type": "integer"}, {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (NOTHING, {}),
+        (Any, {}),
+        (str, STRING),
+        (bool, {"type": "boolean"}),
+        (float, {"type": "number"}),
+        (None, NULL),
+        (list, {"type": "array"}),
+        (dict, {"type": "object"}),
+        (typing.List, {"type": "array", "items": {}}),  # noqa: UP006  what users write
+        (typing.Dict, {"type": "object", "additionalProperties": True}),  # noqa: UP006
+        (Optional[int], {"anyOf": [INTEGER, NULL]}),  # noqa: UP045
+        (int | None, {"anyOf": [INTEGER, NULL]}),
+        (Union[int, str], {"anyOf": [INTEGER, STRING]}),  # noqa: UP007
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal["a", 1, None], {"enum": ["a", 1, None]}),
+        (list[dict[str, int]], {"type": "array", "items": {"type": "object", "additionalProperties": INTEGER}}),
+        (dict[str, list[int] | None], {"additionalProperties": {"anyOf": [{"type": "array", "items": INTEGER}, NULL]}}),
+        (Colour, {"enum": ["red", 2]}),
+        (Level, {"type": "string", "enum": ["high"]}),
+        (Point, POINT),
+        (list[Point] | None, {"anyOf": [{"type": "array", "items": POINT}, NULL]}),
+        (Place, PLACE),
+        (Optional[list[Place]], {"anyOf": [{"type": "array", "items": PLACE}, NULL]}),  # noqa: UP045
+        (Trip, {"properties": {"start": PLACE, "stops": {"type": "array", "items": PLACE}}, "required": ["start"]}),
+        (Even, {"type": "object", "properties": {"n": INTEGER}, "required": ["n"]}),
+        (Annotated[int, "How many"], {"type": "integer", "description": "How many"}),
+        (Annotated[int, Field(ge=1, lt=9)], {"type": "integer", "minimum": 1, "exclusiveMaximum": 9}),
+        (Annotated[str, Field(description="A word", pattern="^a")], {"description": "A word", "pattern": "^a"}),
+        (datetime, {"type": "string", "format": "date-time"}),
+        (date, {"type": "string", "format": "date"}),
+        (uuid.UUID, {"type": "string", "format": "uuid"}),
+        (Path, {"type": "string", "format": "path"}),
+        (set[int], {"type": "array", "items": INTEGER, "uniqueItems": True}),
+        (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2}),
+    ],
+)
+def test_every_kind_of_hint_has_its_schema(hint: object, schema: dict[str, object]) -> None:
+    found = schema_of(hint)
+    assert {key: value for key, value in found.items() if key in schema} == schema
+    assert schema or not found
+
+
+@pytest.mark.parametrize(
+    ("hint", "default", "shown"),
+    [
+        (int, 3, 3),
+        (str, Level.HIGH, "high"),
+        (int | None, None, None),
+        (list[str], ["a"], ["a"]),
+        (NOTHING, "x", "x"),
+        (Colour, Colour.RED, "red"),
+        (Point, Point(1), {"x": 1, "y": 0.5, "tags": []}),
+        (datetime, datetime(2024, 5, 1), "2024-05-01T00:00:00"),
+        (Annotated[int, Field(ge=1)], 2, 2),
+        (int, Field(default=5, ge=1), 5),
+        (float, math.inf, NOTHING),
+        (Annotated[float, Field(ge=0)], math.inf, NOTHING),
+        (str, Field(default_factory=str), NOTHING),
+        (list, (object(),), NOTHING),
+        (datetime, object(), NOTHING),
+    ],
+)
+def test_a_default_is_in_the_schema_where_json_can_express_it(hint: object, default: object, shown: object) -> None:
+    assert schema_of(hint, default).get("default", NOTHING) == shown
+
+
+def test_a_field_as_the_default_gives_description_constraints_and_whether_it_is_required() -> None:
+    optional = schema_of(int, Field(default=5, description="How many", ge=1))
+    assert optional == {"type": "integer", "description": "How many", "minimum": 1, "default": 5}
+    required: Any = signature_of(int, Field(description="How many", le=9)).schema
+    assert required["required"] == ["value"]
+    assert required["properties"]["value"] == {"type": "integer", "description": "How many", "maximum": 9}
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "expected"),
+    [
+        (int, 3.0, 3),
+        (int, 1e30, int(1e30)),
+        (float, 3, 3.0),
+        (int | None, 3.0, 3),
+        (int | None, None, None),
+        (int | str, 3.0, 3),
+        (int | str, "3", "3"),
+        (int | float, 3.5, 3.5),
+        (Literal[1, 2], 2.0, 2),
+        (list[int], [1.0, 2], [1, 2]),
+        (list[int] | None, [1.0], [1]),
+        (list[list[float]], [[1]], [[1.0]]),
+        (dict[str, float], {"a": 1}, {"a": 1.0}),
+        (Colour, 2, Colour.BLUE),
+        (Level, "high", Level.HIGH),
+        (Point, {"x": 1.0}, Point(1)),
+        (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
+        (Place, {"city": "Rome", "zip": 187.0}, {"city": "Rome", "zip": 187}),
+        (Even, {"n": 4}, Even(n=4)),
+        (Strict, {"at": "2024-05-01T12:00:00", "ids": [1]}, Strict(at=datetime(2024, 5, 1, 12), ids={1})),
+        (datetime, "2024-05-01T12:00:00", datetime(2024, 5, 1, 12)),
+        (date | None, "2024-05-01", date(2024, 5, 1)),
+        (uuid.UUID, "00000000-0000-0000-0000-000000000005", uuid.UUID(int=5)),
+        (Path, "/etc", Path("/etc")),
+        (Decimal, "0.10", Decimal("0.10")),
+        (set[int], [2, 1], {1, 2}),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (dict[int, str], {"7": "a"}, {7: "a"}),
+        (Annotated[int, Field(ge=1)], 3.0, 3),
+    ],
+)
+def test_a_value_arrives_as_the_annotated_type(hint: object, given: object, expected: object) -> None:
+    arguments = {"value": given}
+    converted = signature_of(hint).convert(arguments)
+    assert [*leaves(converted["value"])] == [*leaves(expected)]
+    assert arguments == {"value": given}
+    assert arguments["value"] is given
+
+
+def leaves(value: object) -> Iterator[tuple[type, object]]:
+    """The value and all that is in it, each with its type: 1 and 1.0 are equal."""
+    yield type(value), value
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from leaves(item)
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "reason"),
+    [
+        (Even, {"n": 3}, "['n'] Value error, must be even"),
+        (list[Even], [{"n": 2}, {"n": 5}], "[1]['n'] Value error, must be even"),
+        (datetime, "yesterday", "Input should be a valid datetime"),
+        (float, 10**400, "int too large to convert to float"),
+    ],
+)
+def test_a_value_that_the_type_refuses_is_an_invalid_argument(hint: object, given: object, reason: str) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        signature_of(hint).convert({"value": given})
+    assert str(caught.value).startswith(f"Invalid parameters: 'value' cannot be used: {reason}")
+
+
+def test_annotations_that_are_text_are_resolved_where_the_function_is() -> None:
+    def book(
+        when: datetime, place: Place, guests: list[Point], level: Level = Level.HIGH, note: str | None = None
+    ) -> None: ...
+
+    signature = read_signature(book, {"when": "The time", "nobody": "?"})
+    schema: Any = signature.schema
+    assert schema["required"] == ["when", "place", "guests"]
+    assert schema["properties"]["when"]["description"] == "The time"
+    assert resolved(schema["properties"]["place"], schema["$defs"]) == PLACE
+    converted = signature.convert({"when": "2024-05-01T00:00:00", "place": {"city": "Rome"}, "guests": [{"x": 1}]})
+    assert converted == {"when": datetime(2024, 5, 1), "place": {"city": "Rome"}, "guests": [Point(1)]}
+
+
+def test_the_context_may_stand_anywhere_and_is_not_in_the_schema() -> None:
+    def first(context: ToolContext, a: int) -> None: ...
+    def last(a: int, *, host: ToolContext | None = None) -> None: ...
+    def described(a: int, here: Annotated[Optional[ToolContext], "The host"] = None) -> None: ...  # noqa: UP045
+
+    for function, name in ((first, "context"), (last, "host"), (described, "here")):
+        signature = read_signature(function, {})
+        assert signature.context_parameter == name
+        assert signature.schema["properties"] == {"a": INTEGER}
+        assert signature.schema["required"] == ["a"]
+
+
+def test_further_keyword_arguments_leave_the_schema_open() -> None:
+    def anything(a: int, **rest: str) -> None: ...
+
+    schema = read_signature(anything, {}).schema
+    assert (schema["properties"], schema["additionalProperties"]) == ({"a": INTEGER}, True)
+
+
+def unresolvable(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda *args: None, "parameter 'args' cannot be passed by name; a model passes all arguments by name"),
+        (lambda a, /: None, "parameter 'a' cannot be passed by name"),
+        (unresolvable, "a type hint cannot be resolved (name 'Missing' is not defined)"),
+        (function_of(Callable[[int], int]), "parameter 'value' has a type that JSON cannot express: "),
+        (function_of(Iterator), "parameter 'value' has a type that JSON cannot express: "),
+        (function_of(Tree), "it contains itself; declare it with typing_extensions.TypedDict"),
+        (max, "its parameters are not known"),
+    ],
+)
+def test_a_function_that_a_model_cannot_call_is_refused_with_the_reason(
+    function: Callable[..., object], message: str
+) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        read_signature(function, {})
+    assert message in str(caught.value)
+
+
+def test_two_contexts_are_refused() -> None:
+    def both(a: ToolContext, b: ToolContext) -> None: ...
+
+    with pytest.raises(DefinitionError, match="parameters 'a' and 'b' are both a ToolContext; keep one"):
+        read_signature(both, {})
