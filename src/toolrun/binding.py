@@ -21,6 +21,8 @@ class Mode(Enum):
     """A coroutine, on the event loop, in a task of its own."""
     THREAD = "thread"
     """A blocking function, in a thread of our own."""
+    ISOLATED = "isolated"
+    """In a process of its own."""
     INLINE = "inline"
     """On the caller's stack: a function that promises not to block, or a coroutine that cannot suspend."""
 
@@ -48,6 +50,8 @@ class Binding:
 
 def _how_to_run(tool: Any) -> tuple[Mode, Callable[[dict[str, Any]], Any]]:
     invoke, ainvoke = getattr(tool, "invoke", None), getattr(tool, "ainvoke", None)
+    if isinstance(tool, FunctionTool) and tool.isolated:
+        return Mode.ISOLATED, tool.invoke
     if invoke is not None and getattr(tool, "inline", False) is True:
         return Mode.INLINE, invoke
     if ainvoke is not None and (invoke is None or not _is_sync_langchain(tool)):

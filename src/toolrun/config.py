@@ -42,6 +42,36 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkersConfig:
+    """The processes that script tools run in. What a script asks for in its own metadata is capped by these."""
+
+    max_workers: int = 4
+    """Processes for one script."""
+    max_concurrency: int = 32
+    """Calls that one process may run at the same time, if its script declares that it can."""
+    idle_timeout: float = 600.0
+    """Seconds without a call after which a process ends."""
+    start_timeout: float = 60.0
+    """Seconds that a process may take until it is ready; making its environment does not count."""
+    max_calls: int | None = None
+    """Calls after which a process is replaced."""
+    max_age: float | None = None
+    """Seconds after which a process is replaced, between two calls."""
+    max_memory_mb: int | None = None
+    """Megabytes that a process may use: more is refused to it, and it is replaced when it comes close."""
+    max_timeout: float = 600.0
+    """The longest deadline that a script may declare for itself."""
+    grace: float = 2.0
+    """Seconds that a process has to end by itself."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that are passed on, besides PATH, HOME and the locale."""
+    cache: str = "~/.cache/toolrun"
+    """Where environments and descriptions of scripts are kept."""
+    allow_build: bool = False
+    """Let packages run their build scripts when an environment is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set, checked and complete."""
 
@@ -59,6 +89,7 @@ class Config:
     missing_secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Secrets that could not be read, with the reason. Only the tools that are granted one are concerned."""
     log: LogConfig = field(default_factory=LogConfig)
+    workers: WorkersConfig = field(default_factory=WorkersConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +118,7 @@ SECTIONS: Mapping[str, Section] = {
     "executor": _section("limits", Limits, timeout=SECONDS, max_queue=count(0)),
     "tools": _section("files", ToolFiles, python=PATTERNS, catalogs=PATTERNS),
     "tool": _section("tool", ToolSettings, named=True),
+    "workers": _section("workers", WorkersConfig),
     "log": _section("log", LogConfig, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")),
 }
 

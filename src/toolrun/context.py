@@ -69,6 +69,8 @@ class Call:
     on_progress: OnProgress | None = None
     parent: Call | None = None
     """The call whose tool made this one."""
+    phase = ""
+    """What the call is waiting for before its tool begins; empty once the tool may have acted."""
     depth = 0
     """How many calls this one is inside of."""
 

@@ -10,6 +10,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from toolrun.context import running_context
@@ -36,6 +37,7 @@ class FunctionTool(Generic[P, R]):
         timeout: float | None = None,
         idempotent: bool = False,
         inline: bool = False,
+        isolated: bool = False,
     ) -> None:
         self.name: str = name if name is not None else getattr(function, "__name__", "")
         check_name(self.name)
@@ -50,6 +52,9 @@ class FunctionTool(Generic[P, R]):
         self.timeout = timeout
         self.idempotent = idempotent
         self.inline = inline
+        self.isolated = isolated
+        if isolated:
+            _check_isolated(self.name, function, signature)
         self.is_async: bool = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  an object may have an async __call__
         )
@@ -64,6 +69,14 @@ class FunctionTool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
+
+
+def _check_isolated(name: str, function: object, signature: Signature) -> None:
+    """An isolated tool runs in another process, which must be able to find the function again."""
+    if not isinstance(function, FunctionType) or function.__qualname__ != function.__name__:
+        raise DefinitionError(f"Tool '{name}' is isolated, so it must be a function at the top level of a module.")
+    if signature.context_parameter is not None:
+        raise DefinitionError(f"Tool '{name}' is isolated, so it cannot take a ToolContext: its host is far away.")
 
 
 def _docstring(function: object) -> str | None:
@@ -110,6 +123,7 @@ def tool(
     timeout: float | None = None,
     idempotent: bool = False,
     inline: bool = False,
+    isolated: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None, /, **options: Any

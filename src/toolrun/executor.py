@@ -7,6 +7,7 @@ of the caller itself is raised.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from toolrun.errors import (
     CallTimeoutError,
     InvalidArgumentsError,
     OverloadedError,
+    SideEffects,
     UnknownToolError,
 )
 from toolrun.failure import explain
@@ -32,11 +34,12 @@ from toolrun.limiter import Limiter, Place
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
 from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
-from toolrun.settings import Limits, ToolSettings
+from toolrun.settings import JSON, Limits, ToolSettings
 from toolrun.threads import Job, Threads
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair
+    from toolrun.workers.isolated import IsolatedTools
 
 logger = logging.getLogger("toolrun")
 
@@ -64,12 +67,13 @@ class Health:
 class _Home:
     """What belongs to one event loop."""
 
-    __slots__ = ("carriers", "deadlines", "limiter", "loop")
+    __slots__ = ("carriers", "deadlines", "isolated", "limiter", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self.loop = loop
         self.carriers = Carriers(loop)
         self.deadlines = Deadlines(loop)
+        self.isolated: IsolatedTools | None = None
         self.limiter = Limiter(limits.max_concurrency, limits.max_queue)
 
 
@@ -203,6 +207,8 @@ class ToolExecutor:
         self._threads = Threads()
         if home is not None:
             home.deadlines.close()
+            if home.isolated is not None:
+                await home.isolated.close()
             await home.carriers.close(_GRACE)
 
     def context(self, call: Call) -> ToolContext:
@@ -257,6 +263,15 @@ class ToolExecutor:
         if call.depth > _MAX_DEPTH:
             raise OverloadedError(f"Tools call each other more than {_MAX_DEPTH} levels deep")
 
+    async def _run_isolated(self, tool: Any, arguments: dict[str, JSON]) -> JSON:
+        from toolrun.workers.isolated import IsolatedTools  # processes are loaded when they are needed
+
+        loop = asyncio.get_running_loop()
+        home = self._homes[loop]
+        if home.isolated is None:
+            home.isolated = IsolatedTools()
+        return await home.isolated.invoke(tool, arguments)
+
     async def _run(self, binding: Binding, call: Call) -> Outcome:
         """Wait for a place, then run a body that may suspend or block."""
         call.loop = loop = asyncio.get_running_loop()
@@ -272,7 +287,10 @@ class ToolExecutor:
         if binding.mode is Mode.THREAD:
             started = self._start_thread(binding, call, home)
         else:
-            started = home.carriers.begin(binding.invoke, call.arguments, call)
+            invoke = binding.invoke
+            if binding.mode is Mode.ISOLATED:
+                invoke = functools.partial(self._run_isolated, binding.tool)
+            started = home.carriers.begin(invoke, call.arguments, call)
         if isinstance(started, tuple):  # it has ended already, without a suspension
             place.answered()
             place.ended()
@@ -358,8 +376,11 @@ class _Expired(CallTimeoutError):
 
 def _expire(outcome: asyncio.Future[Outcome], call: Call) -> None:
     if not outcome.done():
-        seconds = call.deadline - call.started
-        outcome.set_result((None, _Expired(f"Tool '{call.name}' timed out after {seconds:g} s")))
+        message = f"Tool '{call.name}' timed out after {call.deadline - call.started:g} s"
+        expired = _Expired(message)
+        if call.phase:
+            expired = _Expired(f"{message}, before it began: {call.phase}", side_effects=SideEffects.NOT_STARTED)
+        outcome.set_result((None, expired))
 
 
 def _identity(value: object) -> object:

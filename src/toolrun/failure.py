@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toolrun.errors import CallError, ErrorKind, SideEffects
+from toolrun.errors import CallError, CallTimeoutError, ErrorKind, SideEffects, ToolError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
 _UNREACHABLE: Final = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 
 
+_CALL_ERRORS: Final[dict[ErrorKind, type[CallError]]] = {
+    ErrorKind.UNAVAILABLE: UnavailableError,
+    ErrorKind.TIMEOUT: CallTimeoutError,
+}
+
+
 def explain(error: BaseException, tool: str) -> Failure:
     """Why a call to `tool` that ended with `error` failed. Never raises."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -67,16 +74,28 @@ def explain(error: BaseException, tool: str) -> Failure:
         return Failure(error.kind, text_of(error), error.side_effects, error.detail)
     if isinstance(error, asyncio.CancelledError):
         return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
-    kind, wording = _entry(error)
+    kind, wording = _UNAVAILABLE if _is_unreachable(error) else _entry(_classes(error))
     reason = "0" if isinstance(error, SystemExit) and error.code is None else text_of(error)
     return Failure(kind, wording.format(tool=tool, reason=reason), SideEffects.FAILED)
 
 
-def _entry(error: BaseException) -> tuple[ErrorKind, str]:
-    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
-        return _UNAVAILABLE
-    names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__)
-    return next((TABLE[name] for name in names if name in TABLE), (ErrorKind.TOOL_ERROR, "{reason}"))
+def remote_failure(classes: Sequence[str], message: str, tool: str) -> CallError:
+    """The same for an exception that was raised in another process: its classes, the most specific first."""
+    kind, wording = _entry(classes)
+    text = wording.format(tool=tool, reason=message)
+    return _CALL_ERRORS.get(kind, ToolError)(text, side_effects=SideEffects.FAILED)
+
+
+def _entry(classes: Iterable[str]) -> tuple[ErrorKind, str]:
+    return next((TABLE[name] for name in classes if name in TABLE), (ErrorKind.TOOL_ERROR, "{reason}"))
+
+
+def _classes(error: BaseException) -> list[str]:
+    return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _UNREACHABLE
 
 
 def text_of(error: BaseException) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from toolrun.builtins import Handler
     from toolrun.config import Config
     from toolrun.sources.problem import Problem
+    from toolrun.sources.project import Project
 
 
 class Runtime:
@@ -33,6 +34,7 @@ class Runtime:
         self.problems: list[Problem] = []
         """Files and tools that could not be loaded, each with the reason. The others work."""
         self._internals: dict[str, Handler] = {}
+        self._project: Project | None = None
         log = LogObserver(slow_call=config.limits.slow_call, redactor=Redactor(config.secrets.values()))
         self.executor = ToolExecutor(
             self.manager,
@@ -56,16 +58,23 @@ class Runtime:
         `source` is the path of a toolrun.toml, a Config, or nothing: then the nearest toolrun.toml upwards is used,
         and without one the defaults. Raises ConfigError for a configuration that cannot be used.
         """
-        from toolrun.sources.project import load_project
-
         runtime = Runtime(read_config(source, overrides=overrides), observers)
         try:
-            runtime.problems += load_project(runtime.config, runtime.manager, runtime._internals)
-            for problem in runtime.problems:
-                logger.warning("%s", problem)
+            await runtime._load()
             yield runtime
         finally:
+            if runtime._project is not None:
+                await runtime._project.close()
             await runtime.executor.close()
+
+    async def _load(self) -> None:
+        from toolrun.sources.project import Project
+
+        self._project = Project(self.config, self.manager, self._internals)
+        await self._project.load(os.environ)
+        self.problems += self._project.problems
+        for problem in self.problems:
+            logger.warning("%s", problem)
 
     def register_internal(self, name: str, handler: Callable[[dict[str, Any]], object]) -> None:
         """Offer a service of the host application to catalog entries of type `internal`."""

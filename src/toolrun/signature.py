@@ -95,7 +95,7 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise DefinitionError(f"parameter '{name}' cannot be passed by name; a model passes all arguments by name")
-        if hint is ToolContext or ToolContext in get_args(hint):
+        if _is_context(hint):
             if context_parameter is not None:
                 raise DefinitionError(f"parameters '{context_parameter}' and '{name}' are both a ToolContext; keep one")
             context_parameter = name
@@ -122,6 +122,12 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
     if rich:
         _add_rich(schema, rich, converters)
     return Signature(schema, converters, fill, context_parameter)
+
+
+def _is_context(hint: object) -> bool:
+    if get_origin(hint) in (Annotated, Union, types.UnionType):
+        return any(map(_is_context, get_args(hint)))
+    return hint is ToolContext
 
 
 def _parameters(function: Callable[..., object]) -> typing.Mapping[str, inspect.Parameter]:

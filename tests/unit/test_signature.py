@@ -1,8 +1,4 @@
-"""Type hints become JSON Schema, and JSON arguments become values of the annotated types.
-
-This module's own annotations are text (`from __future__ import annotations`), as in many users' modules; `function_of`
-makes functions whose annotations are types.
-"""
+"""Type hints become JSON Schema."""
 
 from __future__ import annotations
 
@@ -10,82 +6,18 @@ import math
 import typing
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
-from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, Optional, Required, TypedDict, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 import jsonschema_rs
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field
 
+from hints import NOTHING, Colour, Even, Level, Place, Point, Tree, Trip, book, function_of, unresolvable
 from toolrun import ToolContext
-from toolrun.errors import DefinitionError, InvalidArgumentsError
+from toolrun.errors import DefinitionError
 from toolrun.signature import Signature, read_signature
-
-NOTHING = object()
-
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = 2
-
-
-class Level(StrEnum):
-    HIGH = "high"
-
-
-@dataclass
-class Point:
-    x: int
-    y: float = 0.5
-    tags: list[str] = field(default_factory=list)
-
-
-class Place(TypedDict):
-    city: str
-    zip: NotRequired[int]
-
-
-class Trip(TypedDict, total=False):
-    start: Required[Place]
-    stops: list[Place]
-
-
-class Even(BaseModel):
-    n: int
-
-    @field_validator("n")
-    @classmethod
-    def check(cls, n: int) -> int:
-        if n % 2:
-            raise ValueError("must be even")
-        return n
-
-
-class Strict(BaseModel, strict=True):
-    at: datetime
-    ids: set[int]
-
-
-class Tree(TypedDict):
-    children: list[Tree]
-
-
-def function_of(hint: object = NOTHING, default: object = NOTHING) -> Callable[..., object]:
-    """A function of one parameter, `value`."""
-
-    def required(value):  # type: ignore[no-untyped-def]
-        return value
-
-    def optional(value=default):  # type: ignore[no-untyped-def]
-        return value
-
-    function = required if default is NOTHING else optional
-    function.__annotations__ = {} if hint is NOTHING else {"value": hint}
-    return function
 
 
 def signature_of(hint: object = NOTHING, default: object = NOTHING) -> Signature:
@@ -206,76 +138,7 @@ def test_a_field_as_the_default_gives_description_constraints_and_whether_it_is_
     assert required["properties"]["value"] == {"type": "integer", "description": "How many", "maximum": 9}
 
 
-@pytest.mark.parametrize(
-    ("hint", "given", "expected"),
-    [
-        (int, 3.0, 3),
-        (int, 1e30, int(1e30)),
-        (float, 3, 3.0),
-        (int | None, 3.0, 3),
-        (int | None, None, None),
-        (int | str, 3.0, 3),
-        (int | str, "3", "3"),
-        (int | float, 3.5, 3.5),
-        (Literal[1, 2], 2.0, 2),
-        (list[int], [1.0, 2], [1, 2]),
-        (list[int] | None, [1.0], [1]),
-        (list[list[float]], [[1]], [[1.0]]),
-        (dict[str, float], {"a": 1}, {"a": 1.0}),
-        (Colour, 2, Colour.BLUE),
-        (Level, "high", Level.HIGH),
-        (Point, {"x": 1.0}, Point(1)),
-        (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
-        (Place, {"city": "Rome", "zip": 187.0}, {"city": "Rome", "zip": 187}),
-        (Even, {"n": 4}, Even(n=4)),
-        (Strict, {"at": "2024-05-01T12:00:00", "ids": [1]}, Strict(at=datetime(2024, 5, 1, 12), ids={1})),
-        (datetime, "2024-05-01T12:00:00", datetime(2024, 5, 1, 12)),
-        (date | None, "2024-05-01", date(2024, 5, 1)),
-        (uuid.UUID, "00000000-0000-0000-0000-000000000005", uuid.UUID(int=5)),
-        (Path, "/etc", Path("/etc")),
-        (Decimal, "0.10", Decimal("0.10")),
-        (set[int], [2, 1], {1, 2}),
-        (tuple[int, str], [1, "a"], (1, "a")),
-        (dict[int, str], {"7": "a"}, {7: "a"}),
-        (Annotated[int, Field(ge=1)], 3.0, 3),
-    ],
-)
-def test_a_value_arrives_as_the_annotated_type(hint: object, given: object, expected: object) -> None:
-    arguments = {"value": given}
-    converted = signature_of(hint).convert(arguments)
-    assert [*leaves(converted["value"])] == [*leaves(expected)]
-    assert arguments == {"value": given}
-    assert arguments["value"] is given
-
-
-def leaves(value: object) -> Iterator[tuple[type, object]]:
-    """The value and all that is in it, each with its type: 1 and 1.0 are equal."""
-    yield type(value), value
-    if isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from leaves(item)
-
-
-@pytest.mark.parametrize(
-    ("hint", "given", "reason"),
-    [
-        (Even, {"n": 3}, "['n'] Value error, must be even"),
-        (list[Even], [{"n": 2}, {"n": 5}], "[1]['n'] Value error, must be even"),
-        (datetime, "yesterday", "Input should be a valid datetime"),
-        (float, 10**400, "int too large to convert to float"),
-    ],
-)
-def test_a_value_that_the_type_refuses_is_an_invalid_argument(hint: object, given: object, reason: str) -> None:
-    with pytest.raises(InvalidArgumentsError) as caught:
-        signature_of(hint).convert({"value": given})
-    assert str(caught.value).startswith(f"Invalid parameters: 'value' cannot be used: {reason}")
-
-
 def test_annotations_that_are_text_are_resolved_where_the_function_is() -> None:
-    def book(
-        when: datetime, place: Place, guests: list[Point], level: Level = Level.HIGH, note: str | None = None
-    ) -> None: ...
-
     signature = read_signature(book, {"when": "The time", "nobody": "?"})
     schema: Any = signature.schema
     assert schema["required"] == ["when", "place", "guests"]
@@ -302,9 +165,6 @@ def test_further_keyword_arguments_leave_the_schema_open() -> None:
 
     schema = read_signature(anything, {}).schema
     assert (schema["properties"], schema["additionalProperties"]) == ({"a": INTEGER}, True)
-
-
-def unresolvable(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 @pytest.mark.parametrize(

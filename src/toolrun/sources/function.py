@@ -18,7 +18,13 @@ def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
     """Import a file and return its tools, in order. Raises ConfigError for a file that cannot be imported."""
     module = _import(path)
     tools = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
-    return [tool for tool in tools if tool.__module__ == module.__name__]  # not those that it imported itself
+    return [tool for tool in tools if not _is_imported(tool, module)]
+
+
+def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
+    """Whether the tool was made elsewhere. One that the file made of somebody else's function is its own."""
+    home = sys.modules.get(tool.__module__)
+    return home not in (None, module) and any(value is tool for value in vars(home).values())
 
 
 def _import(path: Path) -> ModuleType:

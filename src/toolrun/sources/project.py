@@ -2,37 +2,117 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins import BUILTINS, Handler
 from toolrun.config import Config
-from toolrun.errors import ConfigError, DefinitionError
+from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.manager import ToolManager
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function import load_functions
 from toolrun.sources.problem import Problem
 from toolrun.workers.pep723 import has_header
 
+if TYPE_CHECKING:
+    from toolrun.sources.script import Script, ScriptTool, Surroundings
+    from toolrun.workers.engine import Engine
+    from toolrun.workers.environment import Environments
 
-def load_project(config: Config, manager: ToolManager, internals: Mapping[str, Handler]) -> list[Problem]:
-    """Add the tools of a project to `manager`. A file or tool that cannot be loaded is a problem; the others load."""
-    problems: list[Problem] = []
-    for path in _files(config.root, config.files.python):
+_DRAIN = 5.0
+"""Seconds that running calls of scripts have to end when the project is closed."""
+
+
+class Project:
+    """Adds the tools of a project to a manager, and ends what runs for them."""
+
+    def __init__(self, config: Config, manager: ToolManager, internals: Mapping[str, Handler]) -> None:
+        self._config = config
+        self._manager = manager
+        self._internals = internals
+        self.problems: list[Problem] = []
+        """Files and tools that could not be loaded, each with the reason. The others work."""
+        self.scripts: list[Script] = []
+        self._engine: Engine | None = None
+        self._environments: Environments | None = None
+
+    async def load(self, environ: Mapping[str, str]) -> None:
+        paths = _files(self._config.root, self._config.files.python)
+        scripts = [path for path in paths if _is_script(path)]
+        loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
+        for path in paths:
+            self._add(loaded[path] if path in loaded else self._load_functions(path), path)
+        for path in _files(self._config.root, self._config.files.catalogs):
+            catalog = read_catalog(path)
+            self.problems += catalog.problems
+            tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
+            self._add(tools, path)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(script.close(_DRAIN) for script in self.scripts))
+        if self._environments is not None:
+            await self._environments.close()
+        if self._engine is not None:
+            await self._engine.close()
+
+    def _load_functions(self, path: Path) -> list[Any]:
+        root = str(self._config.root)
+        if root not in sys.path:
+            sys.path.append(root)  # last, so that the project's own modules shadow nothing
         try:
-            tools = _python_tools(path, config.root)
-        except (ConfigError, OSError) as error:
-            problems.append(Problem(path, None, "", str(error)))
-        else:
-            problems += _add(tools, path, config, manager)
-    for path in _files(config.root, config.files.catalogs):
-        catalog = read_catalog(path)
-        problems += catalog.problems
-        tools = [declared_tool(it, builtins=BUILTINS, internals=internals) for it in catalog.declarations]
-        problems += _add(tools, path, config, manager)
-    return problems
+            return list(load_functions(path))
+        except ConfigError as error:
+            self.problems.append(Problem(path, None, "", str(error)))
+            return []
+
+    async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
+        from toolrun.sources.script import Surroundings, worker_variables
+        from toolrun.workers.environment import Environments
+        from toolrun.workers.local import LocalEngine
+
+        workers = self._config.workers
+        cache = _home_expanded(workers.cache, self._config.root)
+        self._engine = LocalEngine()
+        self._environments = Environments(cache, allow_build=workers.allow_build, variables=environ)
+        variables = worker_variables(environ, workers.variables)
+        around = Surroundings(self._config, self._manager, self._engine, self._environments, cache, variables)
+        return await asyncio.gather(*(self._load_script(path, around) for path in paths))
+
+    async def _load_script(self, path: Path, around: Surroundings) -> list[ScriptTool]:
+        from toolrun.sources.script import Script
+
+        try:
+            script = Script(path, around)
+            self.scripts.append(script)
+            return await script.load()
+        except (ConfigError, CallError, OSError) as error:
+            detail = getattr(error, "detail", "")
+            self.problems.append(Problem(path, None, "", f"{error}\n{detail}" if detail else str(error)))
+            return []
+
+    def _add(self, tools: list[Any], path: Path) -> None:
+        for index, tool in enumerate(tools):
+            settings = self._config.tool.get(tool.name)
+            if settings is not None and not settings.enabled:
+                continue
+            try:
+                self._manager.add(tool)
+            except DefinitionError as error:
+                self.problems.append(Problem(path, index, tool.name, str(error)))
+
+
+def _home_expanded(directory: str, root: Path) -> Path:
+    return root / Path(directory).expanduser()
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        return has_header(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return False  # importing it will say why
 
 
 def _files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
@@ -43,24 +123,3 @@ def _files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
             if path.is_file() and not path.name.startswith(("_", ".")):
                 found[path] = None
     return list(found)
-
-
-def _python_tools(path: Path, root: Path) -> list[Any]:
-    if has_header(path.read_text(encoding="utf-8", errors="replace")):
-        raise ConfigError("declares its own dependencies (PEP 723); script tools are not supported yet")
-    if str(root) not in sys.path:
-        sys.path.append(str(root))  # last, so that the project's own modules shadow nothing
-    return list(load_functions(path))
-
-
-def _add(tools: list[Any], path: Path, config: Config, manager: ToolManager) -> list[Problem]:
-    problems = []
-    for index, tool in enumerate(tools):
-        settings = config.tool.get(tool.name)
-        if settings is not None and not settings.enabled:
-            continue
-        try:
-            manager.add(tool)
-        except DefinitionError as error:
-            problems.append(Problem(path, index, tool.name, str(error)))
-    return problems

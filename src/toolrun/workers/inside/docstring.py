@@ -1,0 +1,62 @@
+"""Reads a docstring: what the tool does, and what each parameter means. Google, NumPy and Sphinx styles. Pure.
+
+`toolrun.docstring` for any Python that a script may want.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+_SECTIONS = (
+    "args|arguments|parameters|params|other parameters|keyword args|keyword arguments|returns?|yields?|raises|"
+    "examples?|notes?|warnings?|attributes|see also|references|todo"
+)
+_PARAMETERS = {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"}
+_GOOGLE = re.compile(rf"^({_SECTIONS}):[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_NUMPY = re.compile(rf"^({_SECTIONS})[ \t]*\n-{{3,}}[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_SPHINX = re.compile(r"^:(\w+)(?:\s+[^:\n]*?)??(?:\s+\*{0,2}(\w+))?:[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_GOOGLE_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
+
+
+def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """The description without its sections, and the description of each parameter."""
+    if not docstring:
+        return "", {}
+    text = inspect.cleandoc(docstring)
+    for header, item in ((_NUMPY, _NUMPY_ITEM), (_GOOGLE, _GOOGLE_ITEM)):
+        found = list(header.finditer(text))
+        if found:
+            parameters: dict[str, str] = {}
+            for place, match in enumerate(found):
+                end = found[place + 1].start() if place + 1 < len(found) else len(text)
+                if match[1].lower() in _PARAMETERS:
+                    parameters.update(_items(text[match.end() : end].split("\n"), item))
+            return text[: found[0].start()].strip(), parameters
+    fields = list(_SPHINX.finditer(text))
+    if fields:
+        named = {match[2]: _joined(match[3].split("\n")) for match in fields if match[1] == "param" and match[2]}
+        return text[: fields[0].start()].strip(), named
+    return text.strip(), {}
+
+
+def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
+    """The items of a section: a name at the section's own indentation, its text on that line and deeper ones."""
+    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent < indents[0]:
+            break
+        match = item.match(line.strip()) if line.strip() and indent == indents[0] else None
+        if match:
+            current = found.setdefault(match[1], [match[2]] if match.re.groups > 1 else [])
+        elif current is not None:
+            current.append(line)
+    return {name: _joined(text) for name, text in found.items()}
+
+
+def _joined(lines: list[str]) -> str:
+    return " ".join(line.strip() for line in lines if line.strip())

@@ -1,0 +1,140 @@
+"""Runs many calls at once: async functions as tasks of one event loop, others in threads. `worker.py` has the contract.
+
+Whatever ends a call posts its answer to the port. Threads flush it themselves; tasks leave it to one flush for all that
+end in the same turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+
+from . import codec, script
+from . import serve as serial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from typing import Any, NoReturn
+
+
+def serve(worker: serial.Worker, limit: int) -> NoReturn:
+    """Until the input ends. `limit` is for threads; for tasks the host keeps to it."""
+    Overlap(worker, limit).serve()
+
+
+class Overlap:
+    def __init__(self, worker: serial.Worker, limit: int) -> None:
+        self._worker = worker
+        self._port = worker.port
+        self._limit = limit
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._threads = 0
+        self._queue: queue.SimpleQueue[tuple[contextvars.Context, serial.Call]] = queue.SimpleQueue()
+        self._waiting: dict[int, serial.Call] = {}
+        """Calls that no thread has begun. Whoever takes one out of here, a thread or a cancellation, has it."""
+        self._threaded: dict[int, serial.Call] = {}
+        """All calls that need a thread."""
+        self._has_flush = False
+        self._has_tried_orjson = False
+
+    def serve(self) -> NoReturn:
+        self._loop.add_reader(self._port.requests, self._read)
+        while True:  # a tool may stop the loop
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue  # of a task that a tool started; it also gets to whoever awaits that task
+
+    def _read(self) -> None:
+        for line in self._port.lines():
+            call = self._worker.accept(line, self._cancel) if line else None
+            if call is None:
+                continue
+            if script.is_async(self._worker.functions[str(call.function)]):
+                self._start_task(call, self._run_async(call))
+            else:
+                self._start_threaded(call)
+
+    def _cancel(self, number: int) -> None:
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+            return
+        call = self._waiting.pop(number, None)
+        if call is not None:
+            self._threaded.pop(number, None)
+            self._worker.refuse(call, asyncio.CancelledError())
+
+    # Async functions.
+
+    def _start_task(self, call: serial.Call, coroutine: Any) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks[call.id] = task
+        task.add_done_callback(lambda task: self._end_task(call, task))
+
+    async def _run_async(self, call: serial.Call) -> None:
+        serial.current.set(call)
+        await self._settle(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
+
+    async def _finish(self, call: serial.Call, awaitable: Awaitable[Any]) -> None:
+        """Await what a function that is not async has returned."""
+        serial.current.set(call)
+        await self._settle(call, awaitable)
+
+    async def _settle(self, call: serial.Call, awaitable: Awaitable[Any]) -> None:
+        self._port.post(call, serial.success(call, await awaitable), last=True)
+
+    def _end_task(self, call: serial.Call, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(call.id, None)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            self._port.post(call, serial.failure(call, error), last=True)
+            serial.log_traceback(call, error)
+        if not self._has_flush:
+            self._has_flush = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._has_flush = False
+        self._port.flush()
+        if not self._has_tried_orjson:
+            self._has_tried_orjson = True
+            codec.use_orjson()
+
+    # Other functions.
+
+    def _start_threaded(self, call: serial.Call) -> None:
+        self._waiting[call.id] = self._threaded[call.id] = call
+        if self._threads < min(self._limit, len(self._threaded)):
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"call-{self._threads}", daemon=True).start()
+        self._queue.put((contextvars.copy_context(), call))
+
+    def _work(self) -> None:
+        while True:
+            context, call = self._queue.get()
+            if self._waiting.pop(call.id, None) is not None:
+                context.run(self._run, call)
+
+    def _run(self, call: serial.Call) -> None:
+        serial.current.set(call)
+        caught: BaseException | None = None
+        try:
+            result = self._worker.functions[str(call.function)](**self._worker.arguments(call))
+            if hasattr(type(result), "__await__"):
+                self._loop.call_soon_threadsafe(self._start_task, call, self._finish(call, result))
+                self._threaded.pop(call.id, None)
+                return
+            data = serial.success(call, result)
+        except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
+            data, caught = serial.failure(call, error), error
+        self._threaded.pop(call.id, None)
+        self._port.post(call, data, last=True)
+        self._port.flush()
+        if caught is not None:
+            serial.log_traceback(call, caught)

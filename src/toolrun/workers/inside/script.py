@@ -1,0 +1,135 @@
+"""The script: its bytes, its module, and which of its functions are tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+    from typing import Any
+
+_VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
+"""Flags of code objects, as `inspect` has them."""
+
+
+class Script:
+    def __init__(self, sha256: str, functions: dict[str, Callable[..., Any]], skipped: list[dict[str, str]]) -> None:
+        self.sha256 = sha256
+        self.functions = functions
+        self.skipped = skipped
+
+
+def load(path: str) -> Script:
+    """Execute the file as a module that is not `__main__`. Raises whatever it raises."""
+    path = os.path.abspath(path)  # noqa: PTH100  pathlib would double the start-up
+    file = os.open(path, os.O_RDONLY)
+    try:
+        source = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
+    finally:
+        os.close(file)
+    directory, _, name = path.rpartition("/")
+    name = name[:-3] if name.endswith(".py") else name
+    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+        name = f"toolrun_script_{name}"
+    sys.path.insert(0, directory)
+    sys.argv = [path]
+    module = type(sys)(name)
+    module.__file__ = path
+    sys.modules[name] = module  # dataclasses, pickle and others look up a class's module by its name
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    functions, skipped = find_functions(module)
+    return Script(_sha256(source), functions, skipped)
+
+
+def _sha256(data: bytes) -> str:
+    for name in ("_sha2", "_sha256", "hashlib"):  # the last one loads OpenSSL, which takes 4 ms
+        try:
+            return str(__import__(name).sha256(data).hexdigest())
+        except ImportError:
+            continue
+    return ""
+
+
+def place(error: BaseException, path: str) -> str:
+    """Where in the script it happened."""
+    if isinstance(error, SyntaxError):
+        return ""  # its text says so itself
+    line, traceback = 0, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == os.path.abspath(path):  # noqa: PTH100  as above
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return f" (line {line})" if line else ""
+
+
+def find_functions(module: ModuleType) -> tuple[dict[str, Callable[..., Any]], list[dict[str, str]]]:
+    """The tools of a module by name, and what looks like one and cannot be one, with the reason."""
+    chosen = getattr(module, "__all__", None)
+    found: dict[str, Any] = {}
+    skipped: list[dict[str, str]] = []
+    for name, value in _candidates(module) if chosen is None else _chosen(module, chosen):
+        reason = _reason(value)
+        if reason:
+            skipped.append({"name": name, "reason": reason})
+        else:
+            found[name] = value
+    return found, skipped
+
+
+def _candidates(module: ModuleType) -> Iterable[tuple[str, Any]]:
+    """The public functions that the script itself defines, once each."""
+    met: set[int] = set()
+    for name, value in list(vars(module).items()):
+        code = getattr(unwrapped(value), "__code__", None)
+        if name.startswith("_") or isinstance(value, type) or code is None or id(value) in met:
+            continue
+        if getattr(value, "__module__", None) == module.__name__ and code.co_name != "<lambda>":
+            met.add(id(value))
+            yield name, value
+
+
+def _chosen(module: ModuleType, names: Iterable[str]) -> Iterable[tuple[str, Any]]:
+    for name in dict.fromkeys(names):
+        yield str(name), getattr(module, name, None)
+
+
+def _reason(value: Any) -> str:
+    """Why something cannot be a tool."""
+    if value is None:
+        return "it is in __all__, but not in the script"
+    if isinstance(value, type) or not callable(value):
+        return f"it is a {'class' if isinstance(value, type) else type(value).__name__}, not a function"
+    if _flags(value) & (_GENERATOR | _ASYNC_GENERATOR):
+        return "it is a generator; return a list instead"
+    code = getattr(unwrapped(value), "__code__", None)
+    if code is not None and code.co_flags & _VARARGS:
+        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        return f"parameter '{name}' cannot be passed by name; a model passes all arguments by name"
+    if code is not None and code.co_posonlyargcount:
+        return f"parameter '{code.co_varnames[0]}' cannot be passed by name; a model passes all arguments by name"
+    return ""
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    return bool(_flags(function) & _COROUTINE)
+
+
+def _flags(function: Any) -> int:
+    """Of what is called, not of what it wraps: a decorator may make a list of a generator."""
+    for candidate in (function, vars(type(function)).get("__call__"), unwrapped(function)):
+        code = getattr(candidate, "__code__", None)
+        if code is not None:
+            return int(code.co_flags)
+    return 0
+
+
+def unwrapped(function: Any) -> Any:
+    """The function behind its decorators, as far as they say so (`functools.wraps` does)."""
+    met: set[int] = set()
+    while hasattr(function, "__wrapped__") and id(function) not in met:
+        met.add(id(function))
+        function = function.__wrapped__
+    return function

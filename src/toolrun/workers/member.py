@@ -1,0 +1,185 @@
+"""One worker as the pool sees it: its state, the calls that run in it, and what its messages mean for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from toolrun.context import OnProgress, Progress
+from toolrun.errors import ProtocolError, SideEffects, UnavailableError, WorkerLostError
+from toolrun.settings import JSON
+from toolrun.workers.engine import Exit, Worker
+from toolrun.workers.wire import Answer, Lines, Progressed, Raised, Ready, Rubbish, decode
+
+logger = logging.getLogger("toolrun.worker")
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class State(Enum):
+    STARTING = "starting"
+    READY = "ready"
+    RETIRING = "retiring"
+    """Gets no new calls, and ends when its last one has."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a worker said about a call."""
+
+    result: JSON
+    error: str | None
+    raised: tuple[str, ...]
+    """The classes of the exception behind `error`."""
+
+
+class _Running:
+    __slots__ = ("future", "on_progress", "raised")
+
+    def __init__(self, future: asyncio.Future[Answered], on_progress: OnProgress | None) -> None:
+        self.future = future
+        self.on_progress = on_progress
+        self.raised: tuple[str, ...] = ()
+
+
+class Member:
+    """Listens to a worker."""
+
+    def __init__(self, name: str, on_end: Callable[[Member, WorkerLostError], None], now: float) -> None:
+        self.name = name
+        self.worker: Worker | None = None
+        self.state = State.STARTING
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.info: dict[str, JSON] = {}
+        self.load = 0
+        """Calls that have a place here."""
+        self.calls = 0
+        self.born = self.last_used = now
+        self.must_be_killed = False
+        """A call that was given up may still run in it."""
+        self._on_end = on_end
+        self._lines = Lines()
+        self._running: dict[int, _Running] = {}
+
+    def is_free(self, concurrency: int) -> bool:
+        return self.state is State.READY and self.load < concurrency
+
+    def begin(self, number: int, data: bytes, on_progress: OnProgress | None) -> asyncio.Future[Answered]:
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        assert self.worker is not None
+        self._running[number] = _Running(future, on_progress)
+        self.worker.send(data)
+        return future
+
+    def forget(self, number: int) -> None:
+        self._running.pop(number, None)
+
+    def running(self) -> Iterable[asyncio.Future[Answered]]:
+        return [running.future for running in self._running.values()]
+
+    def received(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            message = line if isinstance(line, Rubbish) else decode(line)
+            match message:
+                case Answer():
+                    self._answer(message)
+                case Progressed():
+                    self._progress(message)
+                case Raised():
+                    if (running := self._running.get(message.id)) is not None:
+                        running.raised = message.classes
+                case Ready():
+                    self._be_ready(message)
+                case Rubbish():
+                    self._rubbish(message)
+
+    def _answer(self, answer: Answer) -> None:
+        running = self._running.pop(answer.id, None)
+        if running is None:  # of a call that was given up, or never made
+            logger.debug("%s: an answer to no call (%d)", self.name, answer.id)
+        elif not running.future.done():
+            running.future.set_result(Answered(answer.result, answer.error, running.raised))
+
+    def _progress(self, message: Progressed) -> None:
+        running = self._running.get(message.id)
+        if running is None or running.on_progress is None:
+            return
+        data = message.progress
+        done, total = data.get("progress"), data.get("total")
+        if isinstance(done, int | float):
+            with contextlib.suppress(Exception):  # the listener's own failure is not the call's
+                running.on_progress(
+                    Progress(done, total if isinstance(total, int | float) else None, str(data.get("message") or ""))
+                )
+
+    def _be_ready(self, message: Ready) -> None:
+        if self.ready.done():
+            return
+        error = message.info.get("error")
+        if isinstance(error, str):
+            failure = UnavailableError(f"'{self.name}' cannot be loaded: {error}", side_effects=SideEffects.NOT_STARTED)
+            self.ready.set_exception(failure)
+            return
+        self.info = message.info
+        self.state = State.READY
+        self.ready.set_result(None)
+
+    def _rubbish(self, rubbish: Rubbish) -> None:
+        """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted."""
+        logger.warning("%s: its worker wrote %s: %r", self.name, rubbish.reason, rubbish.excerpt)
+        failure = ProtocolError(f"The worker of '{self.name}' wrote {rubbish.reason} instead of an answer.")
+        self._fail(failure)
+        self.must_be_killed = True
+        if self.worker is not None:
+            self.worker.kill()
+
+    def logged(self, line: str) -> None:
+        level, message = logging.INFO, line
+        if line.startswith("{"):
+            import orjson
+
+            with contextlib.suppress(ValueError):
+                data = orjson.loads(line)
+                if isinstance(data, dict) and isinstance(data.get("message"), str):
+                    level = _LEVELS.get(str(data.get("level")).lower(), logging.INFO)
+                    fields = data.get("fields")
+                    more = fields.items() if isinstance(fields, dict) else ()
+                    message = " ".join([data["message"], *(f"{key}={value}" for key, value in more)])
+        logger.log(level, "%s: %s", self.name, message, extra={"tool": self.name})
+
+    def ended(self, exit: Exit) -> None:
+        lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)
+        if not self.ready.done():
+            self.ready.set_exception(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
+            self.ready.exception()  # nobody may be waiting for it any more
+        self._fail(lost)
+        was_running, self.state = self.state, State.ENDED
+        if was_running is not State.ENDED:
+            self._on_end(self, lost)
+
+    def _fail(self, failure: ProtocolError | WorkerLostError) -> None:
+        while self._running:
+            _, running = self._running.popitem()
+            if not running.future.done():
+                running.future.set_exception(failure)
+
+
+def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostError:
+    """What to say of a worker that died."""
+    how = "died"
+    if exit.code is not None and exit.code < 0:
+        with contextlib.suppress(ValueError):
+            how = f"was killed by {signal.Signals(-exit.code).name}"
+        if exit.code == -signal.SIGKILL:
+            how += " (out of memory, or somebody killed it)"
+    elif exit.code is not None:
+        how = f"ended with exit code {exit.code}"
+    last = f"Its last words:\n{exit.tail}" if exit.tail else ""
+    return WorkerLostError(f"The worker of '{name}' {how}.", side_effects=side_effects, detail=last)

@@ -1,0 +1,282 @@
+"""What can be made a tool, and what is refused with which words."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
+from langchain_core.tools import tool as langchain_tool
+from pydantic import Field
+
+from hints import book, unresolvable
+from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
+from toolrun.definition import as_tool, schema_of
+
+OBJECT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+def greet(name: str, times: int = 1) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Who is greeted
+        times: How often
+    """
+    return f"Hello {name}! " * times
+
+
+class Adder:
+    """Adds to a number."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def add(self, n: int) -> int:
+        """Add one number."""
+        return self.start + n
+
+    async def __call__(self, n: int) -> int:
+        await asyncio.sleep(0)
+        return self.start + n
+
+
+class Silent:
+    def __call__(self, n: int) -> int:
+        """Double a number."""
+        return 2 * n
+
+
+class ObjectTool:
+    name, description, schema = "object", "Does it.", OBJECT
+
+    def invoke(self, arguments: dict[str, Any]) -> object:
+        return arguments
+
+
+def test_a_decorated_function_has_name_description_and_schema_and_stays_callable() -> None:
+    made = tool(greet)
+    assert isinstance(made, FunctionTool)
+    assert (made.name, made.description) == ("greet", "Greet somebody.")
+    assert made.schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Who is greeted"},
+            "times": {"type": "integer", "description": "How often", "default": 1},
+        },
+        "additionalProperties": False,
+        "required": ["name"],
+    }
+    assert made("Ada", times=2) == "Hello Ada! Hello Ada! "
+    assert made.invoke({"name": "Bo"}) == "Hello Bo! "
+    assert inspect.signature(made) == inspect.signature(greet)
+    assert (made.__name__, made.__doc__, made.__wrapped__) == ("greet", greet.__doc__, greet)
+    assert (made.timeout, made.idempotent, made.inline, made.is_async) == (None, False, False, False)
+    assert repr(made) == "<FunctionTool 'greet'>"
+
+
+async def test_the_decorator_takes_options() -> None:
+    @tool(name="say.hello-2", description="Say it.", timeout=2.5, idempotent=True, inline=True)
+    async def hello() -> str:
+        return "hello"
+
+    assert (hello.name, hello.description) == ("say.hello-2", "Say it.")
+    assert (hello.timeout, hello.idempotent, hello.inline, hello.is_async) == (2.5, True, True, True)
+    assert await hello() == "hello"
+    with pytest.raises(TypeError, match="speed"):
+        tool(speed=3)(greet)  # type: ignore[call-overload]
+
+
+async def test_functions_in_other_forms_are_tools(executor: ToolExecutor) -> None:
+    adder = Adder(40)
+    forms = {
+        "add": adder.add,
+        "partial": functools.partial(greet, times=2),
+        "awaited": functools.partial(book),
+        "object": adder,
+        "silent": Silent(),
+        "cached": functools.cache(greet),
+    }
+    for name, function in forms.items():
+        executor.manager.add(tool(name=name)(function))
+    described = {made.name: made.description for made in executor.manager}
+    assert described["add"] == "Add one number."
+    assert described["partial"] == described["cached"] == "Greet somebody."
+    assert described["object"] == "Adds to a number."
+    assert described["silent"] == "Double a number."
+    assert (await executor.execute("add", {"n": 2})).result == 42
+    assert (await executor.execute("object", {"n": 2})).result == 42
+    assert (await executor.execute("silent", {"n": 2})).result == 4
+    assert (await executor.execute("partial", {"name": "Ada"})).result == "Hello Ada! Hello Ada! "
+    assert (await executor.execute("cached", {"name": "Ada"})).result == "Hello Ada! "
+    assert as_tool(adder.add).name == "add"
+
+
+def lines(count: int) -> Iterator[int]:
+    """Count."""
+    yield count
+
+
+async def stream(count: int) -> AsyncIterator[int]:
+    """Count."""
+    yield count
+
+
+def unnamed() -> None: ...
+
+
+class WithoutSchema:
+    name, description = "bare", "Does it."
+
+    def invoke(self, arguments: dict[str, Any]) -> object:
+        return arguments
+
+
+@pytest.mark.parametrize(
+    ("candidate", "message"),
+    [
+        (lambda x: x, "The tool name '<lambda>' cannot be used"),
+        (functools.partial(greet), "The tool has no name. Give it one with @tool(name=…)."),
+        (unnamed, "Tool 'unnamed' has no description, so a model cannot know when to use it. Add a docstring"),
+        (lines, "Tool 'lines': a generator has no single answer; return a list instead."),
+        (stream, "Tool 'stream': a generator has no single answer; return a list instead."),
+        (unresolvable, "Tool 'unresolvable': a type hint cannot be resolved (name 'Missing' is not defined)"),
+        (ObjectTool, "is no tool: it needs to be a function, or an object with name, description, schema and invoke"),
+        (ObjectTool, "Pass an instance of the class."),
+        (7, "7 is no tool: it needs to be a function"),
+        ("greet", "'greet' is no tool"),
+        (WithoutSchema(), "Tool 'bare': there is no schema; the tool needs 'schema' or 'args_schema'"),
+    ],
+)
+def test_what_is_no_tool_is_refused_with_the_reason(candidate: object, message: str) -> None:
+    manager = ToolManager()
+    with pytest.raises(DefinitionError) as caught:
+        manager.add(candidate)
+    assert message in str(caught.value)
+    assert not manager.tools
+
+
+@pytest.mark.parametrize("name", ["add", "a", "A.b-c_9", "x" * 128])
+def test_good_names(name: str) -> None:
+    assert tool(name=name)(greet).name == name
+
+
+@pytest.mark.parametrize("name", ["", "add\n", "\nadd", "two words", "x" * 129, "größe", "a/b", "a\x00", 7, None])
+def test_a_name_that_consumers_cannot_carry_is_refused(name: Any) -> None:
+    class Named(ObjectTool):
+        pass
+
+    Named.name = name
+    with pytest.raises(DefinitionError, match=r"^The tool (name .* cannot be used: names are 1 to 128|has no name)"):
+        as_tool(Named())
+    if isinstance(name, str):
+        with pytest.raises(DefinitionError):
+            tool(name=name)(greet)
+
+
+@pytest.mark.parametrize("description", ["", " \n", None, 7])
+def test_an_object_without_a_description_is_refused(description: Any) -> None:
+    class Mute(ObjectTool):
+        pass
+
+    Mute.description = description
+    with pytest.raises(DefinitionError, match="Tool 'object' has no description"):
+        as_tool(Mute())
+
+
+async def test_a_default_that_a_field_computes_is_computed_anew_for_each_call(executor: ToolExecutor) -> None:
+    @executor.manager.add
+    async def collect(n: int, into: list[int] = Field(default_factory=list)) -> list[int]:  # noqa: B008  the subject
+        """Collect."""
+        into.append(n)
+        return into
+
+    @executor.manager.add
+    async def limited(limit: int = Field(default=10, ge=1)) -> int:
+        """Return the limit."""
+        return limit
+
+    assert [(await executor.execute("collect", {"n": n})).result for n in (1, 2)] == [[1], [2]]
+    assert (await executor.execute("collect", {"n": 3, "into": [2]})).result == [2, 3]
+    assert [(await executor.execute("limited", given)).result for given in ({}, {"limit": 3})] == [10, 3]
+    assert (await executor.execute("limited", {"limit": 0})).error_kind is ErrorKind.INVALID_ARGUMENTS
+
+
+async def test_a_model_cannot_replace_the_context(executor: ToolExecutor) -> None:
+    @executor.manager.add
+    async def open_ended(context: ToolContext, **rest: str) -> str:
+        """Take anything."""
+        return f"{context.tool_name} {rest}"
+
+    result = await executor.execute("open_ended", {"context": "mine", "a": "b"})
+    assert result.result == "open_ended {'a': 'b'}"
+
+
+def block(x: int) -> str:
+    """Block."""
+    return f"{threading.current_thread().name} {x}"
+
+
+async def wait(x: int) -> str:
+    """Wait."""
+    await asyncio.sleep(0)
+    return f"{threading.current_thread().name} {x}"
+
+
+class Subclassed(BaseTool):
+    name: str = "subclassed"
+    description: str = "Runs."
+
+    def _run(self, x: int) -> str:
+        return block(x)
+
+
+@langchain_tool(response_format="content_and_artifact")
+def with_artifact(x: int) -> tuple[str, object]:
+    """Return text and an artifact."""
+    return f"text {x}", {"kept": x}
+
+
+@langchain_tool
+def with_injected(x: int, user: Annotated[str, InjectedToolArg] = "nobody") -> str:
+    """Take an argument that no model sees."""
+    return f"{x} {user}"
+
+
+@pytest.mark.parametrize(
+    ("made", "result"),
+    [
+        (StructuredTool.from_function(block), "toolrun 3"),
+        (StructuredTool.from_function(coroutine=wait), "MainThread 3"),
+        (StructuredTool.from_function(block, wait), "MainThread 3"),
+        (Subclassed(), "toolrun 3"),
+        (with_artifact, "text 3"),
+        (with_injected, "3 nobody"),
+        (StructuredTool(name="raw", description="Doubles.", args_schema=OBJECT, func=lambda x: 2 * x), 6),
+    ],
+)
+async def test_a_langchain_tool_is_taken_as_it_is_and_runs(
+    executor: ToolExecutor, made: BaseTool, result: object
+) -> None:
+    assert as_tool(made) is made
+    assert executor.manager.add(made) is made
+    assert list(schema_of(made)["properties"]) == ["x"]  # type: ignore[arg-type]
+    assert (await executor.execute(made.name, {"x": "3"})).result == result
+    refused = await executor.execute(made.name, {})
+    assert refused.error == "Invalid parameters: missing 'x'"
+
+
+async def test_what_a_langchain_tool_raises_is_its_answer(executor: ToolExecutor) -> None:
+    @langchain_tool
+    def fails(x: int) -> str:
+        """Fail."""
+        raise ToolException("no such room")
+
+    executor.manager.add(fails)
+    result = await executor.execute("fails", {"x": 1})
+    assert (result.error, result.error_kind) == ("no such room", ErrorKind.TOOL_ERROR)
