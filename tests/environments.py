@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import IO
 
 from toolrun.workers.environment import Requirements, read_requirements
 
@@ -64,25 +65,35 @@ def runs(directory: Path) -> list[str]:
 class Gate:
     """A named pipe that processes hold open: tells when they have started, and when the last of them is gone."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        os.mkfifo(path)
-        self._read = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self._write = os.open(path, os.O_WRONLY)
-        self._stream = asyncio.StreamReader()
+    def __init__(self, reader: asyncio.StreamReader, keeper: IO[bytes]) -> None:
+        self._reader = reader
+        self._keeper = keeper
 
     async def started(self) -> str:
         """The line that the first process writes."""
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._stream), os.fdopen(self._read, "rb", buffering=0)
-        )
-        line = await asyncio.wait_for(self._stream.readline(), LIMIT)
-        os.close(self._write)
+        line = await asyncio.wait_for(self._reader.readline(), LIMIT)
+        self._keeper.close()
         return line.decode().strip()
 
     async def ended(self) -> None:
-        await asyncio.wait_for(self._stream.read(), LIMIT)
+        await asyncio.wait_for(self._reader.read(), LIMIT)
+
+
+@asynccontextmanager
+async def open_gate(path: Path) -> AsyncIterator[Gate]:
+    os.mkfifo(path)
+    reader = asyncio.StreamReader()
+    with (
+        os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file,
+        os.fdopen(os.open(path, os.O_WRONLY), "wb", buffering=0) as keeper,  # no end of file before the first writer
+    ):
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), file
+        )
+        try:
+            yield Gate(reader, keeper)
+        finally:
+            transport.close()
 
 
 @contextmanager

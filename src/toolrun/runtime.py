@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from toolrun.config import Config
     from toolrun.sources.problem import Problem
     from toolrun.sources.project import Project
+    from toolrun.sources.script import Script
 
 
 class Runtime:
@@ -75,6 +76,11 @@ class Runtime:
         self.problems += self._project.problems
         for problem in self.problems:
             logger.warning("%s", problem)
+
+    @property
+    def scripts(self) -> list[Script]:
+        """The files whose tools run in workers."""
+        return self._project.scripts if self._project is not None else []
 
     def register_internal(self, name: str, handler: Callable[[dict[str, Any]], object]) -> None:
         """Offer a service of the host application to catalog entries of type `internal`."""

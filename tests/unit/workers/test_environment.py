@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uv
 
-from environments import LIMIT, Gate, header, no_processes_left, requirements, runs, write_uv
+from environments import LIMIT, header, no_processes_left, open_gate, requirements, runs, write_uv
 from toolrun.errors import CallError, ErrorKind, SideEffects
 from toolrun.workers.environment import Environments, ScriptEnvironmentError, read_requirements
 from toolrun.workers.uv import clean_variables, readable
@@ -161,8 +161,7 @@ async def test_the_cancellation_of_one_waiter_does_not_touch_the_others(
 ) -> None:
     fake('echo started > "$here/gate"; make_venv; read -r _ < "$here/go"')
     os.mkfifo(tmp_path / "go")
-    gate = Gate(tmp_path / "gate")
-    async with opened(tmp_path) as environments:
+    async with open_gate(tmp_path / "gate") as gate, opened(tmp_path) as environments:
         first, second = (asyncio.create_task(environments.interpreter(SIX)) for _ in range(2))
         await gate.started()
         first.cancel()
@@ -180,8 +179,7 @@ async def test_uv_and_its_children_are_killed_when_the_last_waiter_is_cancelled(
     tmp_path: Path, fake: Callable[[str], None]
 ) -> None:
     fake(HANGING)
-    gate = Gate(tmp_path / "gate")
-    async with opened(tmp_path) as environments:
+    async with open_gate(tmp_path / "gate") as gate, opened(tmp_path) as environments:
         waiters = [asyncio.create_task(environments.interpreter(SIX)) for _ in range(3)]
         await gate.started()
         for waiter in waiters:
@@ -197,8 +195,7 @@ async def test_uv_and_its_children_are_killed_when_the_last_waiter_is_cancelled(
 
 async def test_who_comes_while_a_making_is_given_up_gets_a_new_one(tmp_path: Path, fake: Callable[[str], None]) -> None:
     fake(HANGING)
-    gate = Gate(tmp_path / "gate")
-    async with opened(tmp_path) as environments:
+    async with open_gate(tmp_path / "gate") as gate, opened(tmp_path) as environments:
         waiter = asyncio.create_task(environments.interpreter(SIX))
         await gate.started()
         fake("make_venv")
@@ -214,8 +211,7 @@ async def test_close_ends_what_is_under_way_and_says_so_to_who_waits(
     tmp_path: Path, fake: Callable[[str], None]
 ) -> None:
     fake(HANGING)
-    gate = Gate(tmp_path / "gate")
-    async with opened(tmp_path) as environments:
+    async with open_gate(tmp_path / "gate") as gate, opened(tmp_path) as environments:
         waiter = asyncio.create_task(environments.interpreter(SIX))
         await gate.started()
         await environments.close()
@@ -245,9 +241,10 @@ async def test_a_cancellation_at_any_moment_leaves_nothing_and_harms_nobody(
 async def test_a_process_that_left_the_group_and_holds_the_output_does_not_keep_the_caller(
     tmp_path: Path, fake: Callable[[str], None]
 ) -> None:
-    fake('make_venv; setsid sh -c \'exec 9> "$0/gate"; echo $$ >&9; exec sleep 1000\' "$here" & exit 0')
-    gate = Gate(tmp_path / "gate")
-    async with opened(tmp_path) as environments:
+    left = 'exec 9> "$0/gate"; echo $$ >&9; echo > "$0/left"; exec sleep 1000'
+    fake(f'make_venv; setsid sh -c \'{left}\' "$here" & read -r _ < "$here/left"')
+    os.mkfifo(tmp_path / "left")
+    async with open_gate(tmp_path / "gate") as gate, opened(tmp_path) as environments:
         interpreter, pid = await asyncio.gather(environments.interpreter(SIX), gate.started())
         assert interpreter.exists()
         os.kill(int(pid), signal.SIGKILL)
@@ -373,12 +370,10 @@ async def test_uv_sees_no_variables_but_those_that_it_needs_and_the_extra_ones(
 
 
 def test_variables_are_passed_by_name() -> None:
-    passed = {name: "x" for name in ("PATH", "HOME", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "UV_CACHE_DIR")}
-    passed |= {name: "x" for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")}
-    withheld = {name: "x" for name in ("UV_PUBLISH_PASSWORD", "UV_LOCKED", "UV_FROZEN", "UV_PYTHON", "UV_WORKING_DIR")}
-    withheld |= {
-        name: "x" for name in ("PYTHONPATH", "VIRTUAL_ENV", "AWS_SECRET_ACCESS_KEY", "XPATH", "MY_UV_X", "uv_x")
-    }
+    passed = dict.fromkeys(("PATH", "HOME", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "UV_CACHE_DIR"), "x")
+    passed |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"), "x")
+    withheld = dict.fromkeys(("UV_PUBLISH_PASSWORD", "UV_LOCKED", "UV_FROZEN", "UV_PYTHON", "UV_WORKING_DIR"), "x")
+    withheld |= dict.fromkeys(("PYTHONPATH", "VIRTUAL_ENV", "AWS_SECRET_ACCESS_KEY", "XPATH", "MY_UV_X", "uv_x"), "x")
     ours = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
     assert clean_variables(passed | withheld, {}) == passed | ours | {"UV_PYTHON_DOWNLOADS": "never"}
     assert clean_variables({"UV_PYTHON_DOWNLOADS": "manual"}, {"A": "1"}) == ours | {
