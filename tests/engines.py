@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,12 +10,17 @@ from toolrun.workers.engine import Exit, Listener, WorkerInfo, WorkerSpec
 
 
 class MemoryWorker:
-    def __init__(self, listener: Listener) -> None:
+    """Ends when it is told to; one that lingers is only marked then, and ends when the test says so."""
+
+    def __init__(self, listener: Listener, *, lingers: bool = False) -> None:
         self.listener = listener
+        self.lingers = lingers
         self.requests: list[dict[str, Any]] = []
+        self.is_ready = False
         self.killed = False
         self.closed = False
         self.ended = False
+        self._end = asyncio.Event()
         self.memory = 0
 
     def send(self, data: bytes) -> None:
@@ -23,11 +29,14 @@ class MemoryWorker:
 
     def kill(self) -> None:
         self.killed = True
-        self.end(-9)
+        if not self.lingers:
+            self.end(-9)
 
     async def close(self, grace: float) -> None:
         self.closed = True
-        self.end(0)
+        if not self.lingers:
+            self.end(0)
+        await self._end.wait()
 
     def describe(self) -> WorkerInfo:
         return WorkerInfo("memory", self.memory)
@@ -38,6 +47,7 @@ class MemoryWorker:
         self.listener.received(json.dumps(message).encode() + b"\n")
 
     def be_ready(self) -> None:
+        self.is_ready = True
         self.say(ready={"functions": []})
 
     def answer(self, index: int = -1, result: object = "done", error: str | None = None) -> None:
@@ -46,20 +56,22 @@ class MemoryWorker:
     def end(self, code: int | None, tail: str = "") -> None:
         if not self.ended:
             self.ended = True
+            self._end.set()
             self.listener.ended(Exit(code, tail))
 
 
 class MemoryEngine:
-    def __init__(self, *, ready: bool = True) -> None:
+    def __init__(self, *, ready: bool = True, lingers: bool = False) -> None:
         self.workers: list[MemoryWorker] = []
         self.specs: list[WorkerSpec] = []
         self.ready = ready
+        self.lingers = lingers
         self.failure: OSError | None = None
 
     def start(self, spec: WorkerSpec, listener: Listener) -> MemoryWorker:
         if self.failure is not None:
             raise self.failure
-        worker = MemoryWorker(listener)
+        worker = MemoryWorker(listener, lingers=self.lingers)
         self.workers.append(worker)
         self.specs.append(spec)
         if self.ready:

@@ -110,3 +110,8 @@ def no_processes_left(directory: Path) -> Iterator[None]:
         if wanted in command and entry.parent.name != str(os.getpid()):
             left.append(f"{entry.parent.name}: {command.decode(errors='replace')!r}")
     assert not left, f"the test left processes behind: {left}"
+
+
+def uv_variables(directory: Path) -> dict[str, str]:
+    """The variables of this process, with a cache of uv's that the user's own packages are not in."""
+    return dict(os.environ) | {"UV_CACHE_DIR": str(directory / "uv-cache"), "UV_PYTHON_DOWNLOADS": "never"}

@@ -33,6 +33,7 @@ from toolrun.failure import explain
 from toolrun.limiter import Limiter, Place
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
+from toolrun.redaction import Redactor
 from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
 from toolrun.settings import JSON, Limits, ToolSettings
 from toolrun.threads import Job, Threads
@@ -99,7 +100,9 @@ class ToolExecutor:
         """The model that tools may ask through their `ToolContext`."""
         self._settings = settings or {}
         self._secrets = secrets or {}
-        watching = [LogObserver(slow_call=limits.slow_call)] if observers is None else list(observers)
+        if observers is None:
+            observers = [LogObserver(slow_call=limits.slow_call, redactor=Redactor(self._secrets.values()))]
+        watching = list(observers)
         self._on_started = [it.call_started for it in watching if type(it).call_started is not Observer.call_started]
         self._on_finished = [it.call_finished for it in watching]
         self._bindings: dict[str, Binding] = {}
@@ -307,7 +310,10 @@ class ToolExecutor:
         context = copy_context()
         context.run(current_call.set, call)
         job = Job(binding.name, binding.invoke, call.arguments, context, home.loop.create_future())
-        threads.start(job)
+        try:
+            threads.start(job)
+        except RuntimeError as error:  # the system gives no more threads
+            return None, OverloadedError(f"No thread could be started for '{binding.name}': {error}")
         return job
 
     async def _wait(self, running: Carrier | Job, call: Call, home: _Home, place: Place) -> Outcome:

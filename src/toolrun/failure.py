@@ -22,7 +22,6 @@ class Failure:
 
 _UNAVAILABLE: Final = (ErrorKind.UNAVAILABLE, "The service behind '{tool}' is unavailable: {reason}")
 _TIMEOUT: Final = (ErrorKind.TIMEOUT, "'{tool}' gave up waiting for an answer: {reason}")
-_INVALID: Final = (ErrorKind.INVALID_ARGUMENTS, "Invalid parameters: {reason}")
 
 # Classes by name, so that libraries need not be imported to recognise what they raise. The most specific class of an
 # exception that stands here decides.
@@ -47,8 +46,6 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
     "urllib3.exceptions.HTTPError": _UNAVAILABLE,
     "aiohttp.client_exceptions.ServerTimeoutError": _TIMEOUT,
     "aiohttp.client_exceptions.ClientConnectionError": _UNAVAILABLE,
-    # Raised by a LangChain tool about its arguments before its body runs. (A function's own are told apart earlier.)
-    "langchain_core.tools.base.SchemaAnnotationError": _INVALID,
     "builtins.SystemExit": (ErrorKind.TOOL_ERROR, "The tool tried to end the program (exit code {reason})"),
     "builtins.KeyboardInterrupt": (ErrorKind.TOOL_ERROR, "The tool raised KeyboardInterrupt"),
     "builtins.RecursionError": (ErrorKind.TOOL_ERROR, "The tool called itself too deeply: {reason}"),

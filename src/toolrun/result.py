@@ -137,7 +137,8 @@ def normalise(value: object) -> JSON:
     """Whatever a tool returned, as JSON data that shares nothing with it. Never raises."""
     kind = type(value)
     if kind is int:
-        return _integer(cast(int, value))
+        number = cast(int, value)
+        return number if -(2**63) <= number < 2**63 else _integer(number)
     if kind in AS_IS:
         return cast(JSON, value)
     if kind is str:

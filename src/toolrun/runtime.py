@@ -76,6 +76,10 @@ class Runtime:
         self.problems += self._project.problems
         for problem in self.problems:
             logger.warning("%s", problem)
+        for name, settings in self.config.tool.items():
+            for secret in settings.secrets:
+                if secret in self.config.missing_secrets:
+                    logger.warning("tool '%s' lacks a secret: %s", name, self.config.missing_secrets[secret])
 
     @property
     def scripts(self) -> list[Script]:

@@ -24,11 +24,14 @@ def show(value: object, limit: int = 80) -> str:
     """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds."""
     text = ""
     encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=False, default=_type_name)
-    for chunk in encoder.iterencode(value):
-        text += chunk[: limit + 1]
-        if len(text) > limit:
-            text = text[: limit - 1] + "…"
-            break
+    try:
+        for chunk in encoder.iterencode(value):
+            text += chunk[: limit + 1]
+            if len(text) > limit:
+                text = text[: limit - 1] + "…"
+                break
+    except ValueError:  # an integer of more than 4300 digits
+        text = f"{text[: limit - 1]}…"
     return printable(text)
 
 

@@ -4,7 +4,8 @@ Knows how uv is started, ended and understood; knows nothing of scripts and thei
 
 uv may start others (git, build scripts), so the whole group is killed at its end. A guard in the group does the same
 when this process is killed: it waits at the other end of a pipe that only this process holds open. PR_SET_PDEATHSIG
-would not do, since it fires when the *thread* that started uv ends.
+would not do, since it fires when the *thread* that started uv ends. The guard holds uv's stdout open, so that the end of
+the output tells of its own end too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec "$@" 3<&-'
+_GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
 """Bytes that are kept; the rest is read and dropped."""
 _MAX_MESSAGE: Final = 1200
