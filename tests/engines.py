@@ -23,7 +23,7 @@ class MemoryWorker:
         self._end = asyncio.Event()
         self.memory = 0
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, *, at_once: bool = True) -> None:
         assert not self.ended, "nothing may be sent to a worker that has ended"
         self.requests += [json.loads(line) for line in data.splitlines()]
 

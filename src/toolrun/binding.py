@@ -21,6 +21,8 @@ class Mode(Enum):
     """A coroutine, on the event loop, in a task of its own."""
     THREAD = "thread"
     """A blocking function, in a thread of our own."""
+    REMOTE = "remote"
+    """Elsewhere, without any code of the tool's on this loop: the tool has `begin`."""
     ISOLATED = "isolated"
     """In a process of its own."""
     INLINE = "inline"
@@ -54,6 +56,8 @@ def _how_to_run(tool: Any) -> tuple[Mode, Callable[[dict[str, Any]], Any]]:
         return Mode.ISOLATED, tool.invoke
     if invoke is not None and getattr(tool, "inline", False) is True:
         return Mode.INLINE, invoke
+    if ainvoke is not None and callable(getattr(tool, "begin", None)):
+        return Mode.REMOTE, ainvoke
     if ainvoke is not None and (invoke is None or not _is_sync_langchain(tool)):
         return Mode.LOOP, ainvoke
     assert invoke is not None  # as_tool() takes nothing without invoke or ainvoke

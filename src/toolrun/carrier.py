@@ -57,6 +57,10 @@ class Carrier(Coroutine[object, object, None]):
         if not parked.done():
             parked.set_result((None, None))
 
+    def give_up(self) -> None:
+        """Cancel the coroutine. It may take its time, or ignore it."""
+        self.task.cancel()
+
     def send(self, value: object) -> object:
         if self.coroutine is None or self._live is None:
             return self.outcome.__await__().send(None)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from toolrun.binding import Binding, Mode
@@ -23,6 +23,7 @@ from toolrun.carrier import Carrier, Carriers, Outcome, complete
 from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.deadline import Deadlines
 from toolrun.errors import (
+    CallError,
     CallTimeoutError,
     InvalidArgumentsError,
     OverloadedError,
@@ -63,6 +64,17 @@ class Health:
     """Threads, by tool, in which a call still runs that was answered at its deadline."""
     lingering: int
     """Async calls that were cancelled at their deadline and have not ended."""
+
+
+class Running(Protocol):
+    """A body that runs: in a task, in a thread, in another process."""
+
+    outcome: asyncio.Future[Outcome]
+    on_end: Callable[[], object] | None
+    """Called when the body has ended, however long after the answer."""
+
+    def give_up(self) -> object:
+        """Nobody waits for it any more: stop it, if it can be stopped."""
 
 
 class _Home:
@@ -286,10 +298,12 @@ class ToolExecutor:
             place = limiter.take(counted)
         else:
             place = await limiter.enter(binding.name, binding.concurrency, counted, call.remaining())
-        started: Outcome | Carrier | Job
+        started: Outcome | Running | None = None
         if binding.mode is Mode.THREAD:
             started = self._start_thread(binding, call, home)
-        else:
+        elif binding.mode is Mode.REMOTE:
+            started = self._start_remote(binding, call)
+        if started is None:
             invoke = binding.invoke
             if binding.mode is Mode.ISOLATED:
                 invoke = functools.partial(self._run_isolated, binding.tool)
@@ -316,7 +330,14 @@ class ToolExecutor:
             return None, OverloadedError(f"No thread could be started for '{binding.name}': {error}")
         return job
 
-    async def _wait(self, running: Carrier | Job, call: Call, home: _Home, place: Place) -> Outcome:
+    def _start_remote(self, binding: Binding, call: Call) -> Outcome | Running | None:
+        try:
+            running: Running | None = binding.tool.begin(call.arguments, call)
+        except CallError as error:
+            return None, error
+        return running
+
+    async def _wait(self, running: Running, call: Call, home: _Home, place: Place) -> Outcome:
         """The outcome of a body that runs, or that of its deadline. What is not waited for any more is given up."""
         running.on_end = place.ended
         outcome = running.outcome
@@ -324,9 +345,9 @@ class ToolExecutor:
         try:
             value, error = await outcome
             if isinstance(error, _Expired):
-                self._give_up(running)
+                running.give_up()
         except asyncio.CancelledError:
-            self._give_up(running)
+            running.give_up()
             raise
         finally:
             home.deadlines.remove(running)
@@ -338,12 +359,6 @@ class ToolExecutor:
                 return await self._wait(started, call, home, home.limiter.take(call.parent is None))
             return started
         return value, error
-
-    def _give_up(self, running: Carrier | Job) -> None:
-        if isinstance(running, Carrier):
-            running.task.cancel()
-        else:
-            self._threads.abandon(running)
 
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> _Home:
         home = self._homes.get(loop)

@@ -23,7 +23,7 @@ _IDLE: Final = 10.0
 class Job:
     """A blocking call in a thread. `outcome` is (value, None) or (None, what it raised)."""
 
-    __slots__ = ("abandoned", "argument", "context", "finished", "function", "name", "on_end", "outcome")
+    __slots__ = ("abandoned", "argument", "context", "finished", "function", "name", "on_end", "outcome", "threads")
 
     def __init__(
         self,
@@ -40,8 +40,14 @@ class Job:
         self.outcome = outcome
         self.on_end: Callable[[], object] | None = None
         """Called on the loop when the body has ended, however long after the answer."""
+        self.threads: Threads | None = None
         self.abandoned = False
         self.finished = False
+
+    def give_up(self) -> None:
+        """A thread cannot be stopped, so it is only counted from now on."""
+        if self.threads is not None:
+            self.threads.abandon(self)
 
     def deliver(self, value: object, error: BaseException | None) -> None:
         """On the loop: the body has ended."""
@@ -65,6 +71,7 @@ class Threads:
 
     def start(self, job: Job) -> None:
         """Run a job now, in a spare thread or a new one."""
+        job.threads = self
         with self._lock:
             if self._spare:
                 self._spare -= 1

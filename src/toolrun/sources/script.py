@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolrun.config import Config
+from toolrun.context import Call, current_call
 from toolrun.document import suggestion
 from toolrun.errors import CallError, ConfigError, ProtocolError
 from toolrun.kind import KIND_OF, SECONDS, count
 from toolrun.manager import ToolManager
-from toolrun.settings import JSON, Schema, ToolSettings
-from toolrun.workers.calling import call_worker
+from toolrun.settings import JSON, Schema
+from toolrun.workers.calling import Remote, call_worker, make_request
 from toolrun.workers.engine import Engine, WorkerSpec
 from toolrun.workers.environment import Environments, Requirements, read_requirements
 from toolrun.workers.member import Member
-from toolrun.workers.pool import Pool, PoolLimits
+from toolrun.workers.pool import Pool, PoolLimits, Request
 
 logger = logging.getLogger("toolrun")
 
@@ -79,6 +80,10 @@ class ScriptTool:
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         return await self._script.call(self, arguments)
 
+    def begin(self, arguments: dict[str, JSON], call: Call) -> Remote | None:
+        """The same without a coroutine, if a worker is free at this moment; None if not."""
+        return self._script.begin(self, arguments, call)
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -120,12 +125,23 @@ class Script:
         return self._tools
 
     async def call(self, tool: ScriptTool, arguments: dict[str, JSON]) -> JSON:
+        request = self._request(tool, arguments, current_call.get())
+        return await call_worker(self.pool, tool.name, request)
+
+    def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Remote | None:
+        request = self._request(tool, arguments, call)
+        remote = Remote(asyncio.get_running_loop())
+        return remote if remote.submit(self.pool, tool.name, request) else None
+
+    def _request(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call | None) -> Request:
         self._notice_edit()
         config = self._around.config
-        settings = config.tool.get(tool.name) or ToolSettings()
+        settings = config.tool.get(tool.name)
+        if settings is None:
+            return make_request(call, tool.function, arguments)
         granted = [name for name in settings.secrets if name in self._version.declared.secrets]
         secrets = {name: config.secrets[name] for name in granted if name in config.secrets}
-        return await call_worker(self.pool, tool.name, tool.function, arguments, dict(settings.config), secrets)
+        return make_request(call, tool.function, arguments, dict(settings.config), secrets)
 
     async def close(self, drain: float) -> None:
         if self._renewal is not None:

@@ -62,8 +62,11 @@ class Listener(Protocol):
 class Worker(Protocol):
     """A worker that was started."""
 
-    def send(self, data: bytes) -> None:
-        """Pass bytes on, now or as soon as the worker takes them. Ignored once it has ended."""
+    def send(self, data: bytes, *, at_once: bool = True) -> None:
+        """Pass bytes on as soon as the worker takes them. Ignored once it has ended.
+
+        What need not go at once may wait for the loop's next turn, to go together with what else is sent till then.
+        """
 
     def kill(self) -> None:
         """End it at once, with everything that it started. `ended` follows."""

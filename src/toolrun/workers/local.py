@@ -74,6 +74,7 @@ class LocalWorker:
         self._marker = marker
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
+        self._together: list[bytes] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._log_rest = b""
         self._gone = asyncio.Event()
@@ -104,9 +105,22 @@ class LocalWorker:
         self._loop.add_reader(self._err, self._read_log)
         self._watch()
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, *, at_once: bool = True) -> None:
         if self._gone.is_set():
             return
+        if not at_once or self._together:
+            if not self._together:
+                self._loop.call_soon(self._send_together)
+            self._together.append(data)
+            return
+        self._send(data)
+
+    def _send_together(self) -> None:
+        data, self._together = b"".join(self._together), []
+        if not self._gone.is_set():
+            self._send(data)
+
+    def _send(self, data: bytes) -> None:
         view = memoryview(data)
         if not self._outgoing:
             view = view[self._write(view) :]

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from toolrun.context import OnProgress, Progress
-from toolrun.errors import ProtocolError, SideEffects, UnavailableError, WorkerLostError
+from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.settings import JSON
 from toolrun.workers.engine import Exit, Worker
 from toolrun.workers.wire import Answer, Lines, Progressed, Raised, Ready, Rubbish, decode
@@ -40,11 +40,15 @@ class Answered:
     """The classes of the exception behind `error`."""
 
 
-class _Running:
-    __slots__ = ("future", "on_progress", "raised")
+Finish = Callable[[Answered | CallError], None]
+"""Is told how a call ended, once: with the worker's answer, or why there is none."""
 
-    def __init__(self, future: asyncio.Future[Answered], on_progress: OnProgress | None) -> None:
-        self.future = future
+
+class _Running:
+    __slots__ = ("finish", "on_progress", "raised")
+
+    def __init__(self, finish: Finish, on_progress: OnProgress | None) -> None:
+        self.finish = finish
         self.on_progress = on_progress
         self.raised: tuple[str, ...] = ()
 
@@ -71,18 +75,16 @@ class Member:
     def is_free(self, concurrency: int) -> bool:
         return self.state is State.READY and self.load < concurrency
 
-    def begin(self, number: int, data: bytes, on_progress: OnProgress | None) -> asyncio.Future[Answered]:
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+    def begin(self, number: int, data: bytes, on_progress: OnProgress | None, finish: Finish) -> None:
         assert self.worker is not None
-        self._running[number] = _Running(future, on_progress)
-        self.worker.send(data)
-        return future
+        # A worker that is busy anyway need not be woken for each request.
+        at_once = not self._running
+        self._running[number] = _Running(finish, on_progress)
+        self.worker.send(data, at_once=at_once)
 
-    def forget(self, number: int) -> None:
-        self._running.pop(number, None)
-
-    def running(self) -> Iterable[asyncio.Future[Answered]]:
-        return [running.future for running in self._running.values()]
+    def forget(self, number: int) -> bool:
+        """Whether the call was still running."""
+        return self._running.pop(number, None) is not None
 
     def received(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -104,8 +106,8 @@ class Member:
         running = self._running.pop(answer.id, None)
         if running is None:  # of a call that was given up, or never made
             logger.debug("%s: an answer to no call (%d)", self.name, answer.id)
-        elif not running.future.done():
-            running.future.set_result(Answered(answer.result, answer.error, running.raised))
+        else:
+            running.finish(Answered(answer.result, answer.error, running.raised))
 
     def _progress(self, message: Progressed) -> None:
         running = self._running.get(message.id)
@@ -167,8 +169,7 @@ class Member:
     def _fail(self, failure: ProtocolError | WorkerLostError) -> None:
         while self._running:
             _, running = self._running.popitem()
-            if not running.future.done():
-                running.future.set_exception(failure)
+            running.finish(failure)
 
 
 def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostError:

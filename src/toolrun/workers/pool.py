@@ -22,7 +22,7 @@ from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableErr
 from toolrun.settings import JSON
 from toolrun.workers.breaker import Breaker
 from toolrun.workers.engine import Engine, WorkerSpec
-from toolrun.workers.member import Answered, Member, State
+from toolrun.workers.member import Answered, Finish, Member, State
 from toolrun.workers.wire import encode_request
 
 logger = logging.getLogger("toolrun.worker")
@@ -60,6 +60,20 @@ class Request:
     """Told when the worker may have begun: from then on the call may have had effects."""
 
 
+class Ticket:
+    """A request that was sent."""
+
+    __slots__ = ("_member", "_number", "_pool")
+
+    def __init__(self, pool: Pool, member: Member, number: int) -> None:
+        self._pool = pool
+        self._member = member
+        self._number = number
+
+    def give_up(self) -> None:
+        self._pool.give_up(self._member, self._number)
+
+
 class Pool:
     """Runs requests in workers."""
 
@@ -81,33 +95,54 @@ class Pool:
         self._breaker = Breaker()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._drained: asyncio.Future[None] | None = None
+
+    def submit(self, request: Request, finish: Finish) -> Ticket | None:
+        """Send a request to a worker that is free now; None if none is. `finish` is told how it ended."""
+        member = self._free_member()
+        return None if member is None else self._send(member, request, finish)
 
     async def run(self, request: Request) -> Answered:
-        """The answer of a worker. Raises CallError if there is none; cancelled, it kills the worker."""
+        """The answer of a worker, when one is free. Raises CallError if there is none; cancelled, it kills the worker."""
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+
+        def finish(outcome: Answered | CallError) -> None:
+            if not future.done():
+                future.set_result(outcome) if isinstance(outcome, Answered) else future.set_exception(outcome)
+
+        ticket = self.submit(request, finish)
+        while ticket is None:
+            member = await self._wait_for_member()
+            if member.state is not State.ENDED:  # it may die between being handed out and being used
+                ticket = self._send(member, request, finish)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            ticket.give_up()
+            raise
+
+    def _send(self, member: Member, request: Request, finish: Finish) -> Ticket:
         number = next(_NUMBERS)
+
+        def end(outcome: Answered | CallError) -> None:
+            if isinstance(outcome, Answered):
+                self._breaker.worked()
+                self._release(member)
+            else:
+                member.load -= 1
+                self._hand_out()
+            finish(outcome)
+
         try:
             data = encode_request(number, request.function, request.kwargs, request.config, request.secrets)
         except TypeError as error:
-            message = f"The arguments cannot be sent: {error}"
-            raise ProtocolError(message, side_effects=SideEffects.NOT_STARTED) from None
-        member = self._free_member()
-        while member is None or member.state is State.ENDED:  # it may die between being handed out and being used
-            member = await self._wait_for_member()
-        future = member.begin(number, data, request.on_progress)
-        if request.on_sent is not None:
-            request.on_sent()
-        try:
-            answer = await future
-        except asyncio.CancelledError:
-            self._give_up(member, number)
-            raise
-        except CallError:
-            member.load -= 1
-            self._hand_out()
-            raise
-        self._breaker.worked()
-        self._release(member)
-        return answer
+            failure = ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED)
+            end(failure)
+        else:
+            member.begin(number, data, request.on_progress, end)
+            if request.on_sent is not None:
+                request.on_sent()
+        return Ticket(self, member, number)
 
     def members(self) -> list[Member]:
         return list(self._members)
@@ -121,16 +156,13 @@ class Pool:
         for task in self._starting:
             task.cancel()
         if drain > 0 and any(member.load for member in self._members):
-            await asyncio.wait([asyncio.ensure_future(self._drained())], timeout=drain)
+            self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._drained], timeout=drain)
         for member in list(self._members):
             self._end(member)
         pending = [*self._starting, *self._ending]
         if pending:
             await asyncio.wait(pending, timeout=self.limits.grace + 5)
-
-    async def _drained(self) -> None:
-        while running := [future for member in self._members for future in member.running()]:
-            await asyncio.wait(running)
 
     def retire(self) -> None:
         """No new calls from now on; each worker ends when its last call has."""
@@ -227,6 +259,8 @@ class Pool:
             member.worker.kill()
 
     def _hand_out(self) -> None:
+        if self._drained is not None and not self._drained.done() and not any(it.load for it in self._members):
+            self._drained.set_result(None)
         for member in self._members:
             while self._waiting and member.is_free(self.limits.concurrency):
                 turn = self._waiting.popleft()
@@ -262,8 +296,10 @@ class Pool:
         memory = member.worker.describe().memory
         return memory is not None and memory >= limits.max_memory
 
-    def _give_up(self, member: Member, number: int) -> None:
-        member.forget(number)
+    def give_up(self, member: Member, number: int) -> None:
+        """Nobody waits for this call any more, so it must not go on."""
+        if not member.forget(number):
+            return
         member.load -= 1
         member.must_be_killed = True
         if member.state is State.READY:

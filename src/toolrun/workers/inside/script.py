@@ -24,7 +24,7 @@ class Script:
 
 def load(path: str) -> Script:
     """Execute the file as a module that is not `__main__`. Raises whatever it raises."""
-    path = os.path.abspath(path)  # noqa: PTH100  pathlib would double the start-up
+    path = os.path.abspath(path)
     file = os.open(path, os.O_RDONLY)
     try:
         source = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
@@ -59,7 +59,7 @@ def place(error: BaseException, path: str) -> str:
         return ""  # its text says so itself
     line, traceback = 0, error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == os.path.abspath(path):  # noqa: PTH100  as above
+        if traceback.tb_frame.f_code.co_filename == os.path.abspath(path):
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return f" (line {line})" if line else ""

@@ -13,7 +13,7 @@ def marked(wanted):  # type: (bytes) -> list[int]
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
             try:
-                with open(f"/proc/{entry}/environ", "rb") as file:  # noqa: PTH123  pathlib would double the start-up
+                with open(f"/proc/{entry}/environ", "rb") as file:
                     if any(variable.startswith(wanted) for variable in file.read().split(b"\0")):
                         found.append(int(entry))
             except OSError:

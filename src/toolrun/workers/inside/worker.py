@@ -73,7 +73,7 @@ def die_with_parent() -> None:
 def main() -> None:
     descriptors = take_protocol()
     die_with_parent()
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  pathlib would double the start-up
+    here = os.path.dirname(os.path.abspath(__file__))
     # Our modules are a package under a name of its own, so that they are not in the way of the script's.
     package = type(sys)("toolrun_inside")
     package.__path__ = [here]
