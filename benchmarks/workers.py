@@ -189,9 +189,8 @@ def cold_start(root: Path, rounds: int) -> tuple[float, float]:
 
 
 async def main(rounds: int) -> bool:
-    from contextlib import AsyncExitStack
-
     import logging
+    from contextlib import AsyncExitStack
 
     logging.disable(logging.CRITICAL)
     async with AsyncExitStack() as stack:
@@ -251,7 +250,9 @@ async def main(rounds: int) -> bool:
     return print_targets(
         [
             Target("json, × blocking pipes", figures["toolrun, json"] / figures["limit: blocking pipes, json"], 2),
-            Target("orjson, × blocking pipes", figures["toolrun, orjson"] / figures["limit: blocking pipes, orjson"], 2),
+            Target(
+                "orjson, × blocking pipes", figures["toolrun, orjson"] / figures["limit: blocking pipes, orjson"], 2
+            ),
             Target("faster than MCP over stdio, ×", figures["MCP SDK over stdio"] / figures["toolrun, json"], 15, True),
             Target("calls/s on one worker, json", rates["wide.soon"], 20_000, True),
             Target("calls/s on one worker, orjson", rates["widefast.soon"], 50_000, True),

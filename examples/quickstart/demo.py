@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from toolrun import ErrorKind, Health, Runtime, ToolResult
 from toolrun.settings import JSON
+from toolrun.workers.survey import SeenWorker, can_survey, find_workers
 
 PROJECT = Path(__file__).parent
 
@@ -35,6 +37,8 @@ class Step:
     kind: ErrorKind | None = None
     repairs: int = 0
     shows_envelope: bool = False
+    processes: int | None = None
+    """How many processes of scripts there must be then; None: it is not about them."""
 
     def is_met_by(self, result: ToolResult) -> bool:
         outcome = (result.error_kind, len(result.repairs))
@@ -80,6 +84,21 @@ STEPS = [
         "Error: Tool 'wait_for_parcel' timed out after 1 s",
         ErrorKind.TIMEOUT,
     ),
+    Step(
+        "A script: with a package of its own, in a process of its own",
+        "photos.estimate",
+        {"photos": 1200},
+        "5.0 GB",
+        processes=1,
+    ),
+    Step(
+        "A script that hangs in a program that it has started: both are killed at the deadline",
+        "photos.verify_backup",
+        {},
+        "Error: Tool 'photos.verify_backup' timed out after 1 s",
+        ErrorKind.TIMEOUT,
+        processes=0,
+    ),
 ]
 
 TRY_NEXT = [
@@ -87,6 +106,7 @@ TRY_NEXT = [
     "describe set_light",
     "call set_light room=office brightness=40",
     "call math_eval expression='5 km / 20 minutes'",
+    "call photos.estimate photos=24",
     "doctor",
 ]
 
@@ -97,6 +117,13 @@ class Screen:
 
     console: Console
     failures: list[str] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set)
+
+    def workers(self) -> list[SeenWorker]:
+        """The workers of the tour, and what is left of those that it had: a process may outlive its worker."""
+        workers = find_workers()
+        self._seen |= {worker.id for worker in workers if worker.host == os.getpid()}
+        return [worker for worker in workers if worker.id in self._seen]
 
     def line(self, *parts: str | tuple[str, str]) -> None:
         self.console.print(Text.assemble(*parts), soft_wrap=True)
@@ -120,7 +147,9 @@ def show_tools(screen: Screen, runtime: Runtime) -> None:
     screen.line((f"toolrun · {len(runtime.manager)} tools in {PROJECT.name}", "bold"))
     for tool in runtime.manager:
         screen.line((f"   {tool.name:<22}", "cyan"), tool.description.partition("\n")[0])
-    screen.expect("loading the tools", len(runtime.manager) == 7 and not runtime.problems)
+    for problem in runtime.problems:
+        screen.fact("problem", str(problem), "red")
+    screen.expect("loading the tools", len(runtime.manager) == 9 and not runtime.problems)
 
 
 async def show_step(screen: Screen, number: int, step: Step, runtime: Runtime) -> None:
@@ -138,7 +167,25 @@ async def show_step(screen: Screen, number: int, step: Step, runtime: Runtime) -
     if step.shows_envelope:
         entries = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.to_dict().items()]
         screen.fact("envelope", "{" + ",\n ".join(entries) + "}")
+    if step.processes is not None and can_survey():
+        await show_processes(screen, step.processes)
     screen.expect(step.title, step.is_met_by(result))
+
+
+async def show_processes(screen: Screen, expected: int) -> None:
+    """What the system says of the tour's scripts, and of what they started. A killed process needs a moment to end."""
+    for _ in range(100):
+        workers = screen.workers()
+        count = sum(worker.processes for worker in workers)
+        if count == expected:
+            break
+        await asyncio.sleep(0.05)
+    for worker in workers:
+        name, memory = Path(worker.script).name, f"{worker.memory / 1_000_000:.0f} MB"
+        screen.fact("processes", f"pid {worker.pid} runs {name} ({memory}), and stays for the next call", "green")
+    if not workers:
+        screen.fact("processes", "none left, of the script and of what it started", "green")
+    screen.expect("the processes", count == expected)
 
 
 def show_health(screen: Screen, health: Health) -> None:
@@ -158,7 +205,10 @@ def show_next(screen: Screen) -> None:
 
 
 async def tour(screen: Screen) -> None:
-    async with Runtime.open(PROJECT / "toolrun.toml") as runtime:
+    def on_progress(line: str) -> None:
+        screen.line((f"   {line}", "dim"))
+
+    async with Runtime.open(PROJECT / "toolrun.toml", on_progress=on_progress) as runtime:
         show_tools(screen, runtime)
         for number, step in enumerate(STEPS, 1):
             await show_step(screen, number, step, runtime)

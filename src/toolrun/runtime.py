@@ -29,13 +29,19 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
 class Runtime:
     """A configured set of tools, ready to be called. Use `async with Runtime.open(…)`."""
 
-    def __init__(self, config: Config, observers: tuple[Observer, ...] = ()) -> None:
+    def __init__(
+        self,
+        config: Config,
+        observers: tuple[Observer, ...] = (),
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
         self.config = config
         self.manager = ToolManager()
         self.problems: list[Problem] = []
         """Files and tools that could not be loaded, each with the reason. The others work."""
         self._internals: dict[str, Handler] = {}
         self._project: Project | None = None
+        self._on_progress = on_progress
         log = LogObserver(slow_call=config.limits.slow_call, redactor=Redactor(config.secrets.values()))
         self.executor = ToolExecutor(
             self.manager,
@@ -53,13 +59,16 @@ class Runtime:
         *,
         observers: tuple[Observer, ...] = (),
         overrides: Mapping[str, JSON] | None = None,
+        on_progress: Callable[[str], None] | None = None,
     ) -> AsyncIterator[Runtime]:
         """Load a configuration and its tools; on leaving, end everything that was started.
 
         `source` is the path of a toolrun.toml, a Config, or nothing: then the nearest toolrun.toml upwards is used,
-        and without one the defaults. Raises ConfigError for a configuration that cannot be used.
+        and without one the defaults. `on_progress` is told in lines of text what is done while the environment of a
+        script is being made, which may take a while; by default the log is told. Raises ConfigError for a configuration
+        that cannot be used.
         """
-        runtime = Runtime(read_config(source, overrides=overrides), observers)
+        runtime = Runtime(read_config(source, overrides=overrides), observers, on_progress)
         try:
             await runtime._load()
             yield runtime
@@ -71,7 +80,7 @@ class Runtime:
     async def _load(self) -> None:
         from toolrun.sources.project import Project
 
-        self._project = Project(self.config, self.manager, self._internals)
+        self._project = Project(self.config, self.manager, self._internals, self._on_progress)
         await self._project.load(os.environ)
         self.problems += self._project.problems
         for problem in self.problems:

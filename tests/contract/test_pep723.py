@@ -16,7 +16,6 @@ from toolrun.workers.interpreter import base_interpreter
 from toolrun.workers.pep723 import find_fault, has_header, read_metadata
 from toolrun.workers.uv import find_uv
 
-EMPTY = "dependencies = []"
 READ_BY_BOTH = {
     "plain": "# /// script\n# dependencies = []\n# ///\n",
     "no newline at the end": "# /// script\n# dependencies = []\n# ///",

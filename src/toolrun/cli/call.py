@@ -59,20 +59,22 @@ def command(invocation: Invocation, tool: str, arguments: tuple[str, ...], as_js
 
     async def call(runtime: Runtime) -> int:
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
-        return _answer(result, output, as_json, invocation)  # now: what a tool left behind may take a moment to end
+        is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
+        # Now: what a tool left behind may take a moment to end.
+        return _answer(result, output, as_json, _failure(result, invocation, is_killed=is_killed))
 
     return run_with_tools(invocation, call)
 
 
-def _answer(result: ToolResult, output: Output, as_json: bool, invocation: Invocation) -> int:
-    """Print the answer and return the exit code."""
+def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> int:
+    """Print the answer, or what to say of its failure, and return the exit code."""
     if as_json:
         output.json(result.to_dict())
     elif result.success:
         output.text(render(result.result))  # whole: the limit on `result.text` is for models
     if result.success:
         return 0
-    complain(_failure(result, invocation))
+    complain(failure)
     return 2 if result.error_kind in _REFUSED else 1
 
 
@@ -113,13 +115,14 @@ def _show_progress(progress: Progress) -> None:
     logger.info("progress: %g%s %s", progress.progress, total, progress.message)
 
 
-def _failure(result: ToolResult, invocation: Invocation) -> str:
+def _failure(result: ToolResult, invocation: Invocation, *, is_killed: bool) -> str:
     is_tool_error = result.error_kind is ErrorKind.TOOL_ERROR
     lines = [f"{result.tool_name} failed: {result.error}" if is_tool_error else result.error or ""]
     if result.detail:
         lines.append(result.detail)
     if result.side_effects is SideEffects.UNKNOWN:
-        lines.append("It was running when it was given up: it may have acted, and may still act.")
+        more = "Its process is gone." if is_killed else "It may still act."
+        lines.append(f"It was running when it was given up: it may have acted. {more}")
     if is_tool_error and not invocation.verbosity:
         lines.append("-v shows where, -vv the traceback.")
     return "\n".join(lines)

@@ -16,10 +16,13 @@ import click
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, visible
 from toolrun.cli.session import run_with_tools
+from toolrun.cli.summary import relative
 from toolrun.config import Config
 from toolrun.document import suggestion
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
+from toolrun.sources.problem import Problem
+from toolrun.sources.project import is_script
 from toolrun.version import __version__
 
 OK: Final = "ok"
@@ -92,7 +95,14 @@ def _project(invocation: Invocation) -> list[Check]:
     logger.propagate = invocation.verbosity > 0  # otherwise the checks say it all
 
     async def examine(runtime: Runtime) -> list[Check]:
-        return [_configuration(config), *_tools(runtime, log), *_settings(runtime), *_secrets(runtime)]
+        return [
+            _configuration(config),
+            *_tools(runtime, log),
+            *_scripts(runtime),
+            *_settings(runtime),
+            *_secrets(runtime),
+            *_requests(runtime),
+        ]
 
     return run_with_tools(invocation, examine)
 
@@ -105,8 +115,9 @@ def _configuration(config: Config) -> Check:
 
 def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
     problems = [str(problem) for problem in runtime.problems]
-    for problem in problems:
-        yield Check(PROBLEM, "tools", problem, "correct the file; the other tools work")
+    for problem in runtime.problems:
+        if not _concerns_script(problem):
+            yield Check(PROBLEM, "tools", str(problem), "correct the file; the other tools work")
     for message in log.messages:
         if message not in problems:
             yield Check(WARNING, "tools", message)
@@ -115,6 +126,42 @@ def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
     elif not problems:
         patterns = ", ".join((*runtime.config.files.python, *runtime.config.files.catalogs))
         yield Check(WARNING, "tools", f"none in {patterns}", "write one: toolrun new NAME")
+
+
+def _concerns_script(problem: Problem) -> bool:
+    """Whether it is about a script as a whole: its header, its environment or its code."""
+    return problem.index is None and is_script(problem.file)
+
+
+def _scripts(runtime: Runtime) -> Iterator[Check]:
+    failed = {problem.file: str(problem) for problem in runtime.problems if _concerns_script(problem)}
+    for message in failed.values():
+        yield Check(PROBLEM, "script", message, "correct it, then run toolrun sync; the other tools work")
+    for script in runtime.scripts:
+        path, environment = relative(script.path, runtime.config.root), script.environment
+        if script.path in failed:
+            continue
+        if environment is None:
+            advice = "toolrun sync makes it now; otherwise the first call does"
+            yield Check(WARNING, "script", f"{path}: its environment is not made", advice)
+        else:
+            yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
+
+
+def _requests(runtime: Runtime) -> Iterator[Check]:
+    """Secrets of scripts, which get those that they ask for and are granted."""
+    for script in runtime.scripts:
+        path, asked = relative(script.path, runtime.config.root), script.declared.secrets
+        grants = [(tool.name, name) for tool in script.tools for name in _granted(runtime.config, tool)]
+        for name in asked:
+            if script.tools and name not in [granted for _, granted in grants]:
+                message = f"{name}: {path} asks for it, and none of its tools is granted it"
+                advice = f'grant it in toolrun.toml: [tool."{script.tools[0].name}"] secrets = ["{name}"]'
+                yield Check(WARNING, "secret", message, advice)
+        for tool_name, name in grants:
+            if name not in asked:
+                message = f"{name}: {tool_name} is granted it, but {path} does not ask for it"
+                yield Check(WARNING, "secret", message, f'its header should: [tool.toolrun] secrets = ["{name}"]')
 
 
 def _settings(runtime: Runtime) -> Iterator[Check]:

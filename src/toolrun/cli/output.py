@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 import click
@@ -120,6 +121,17 @@ def complain(message: str, *, after_echo: bool = False) -> None:
         pass  # nobody is there to be told
 
 
+def inform(line: str) -> None:
+    """Say on stderr what is being done, to somebody who waits for it."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"{paint(visible(line), 'bright_black')}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody is there to be told
+
+
 def explain_unexpected(error: BaseException, *, with_traceback: bool) -> None:
     """One line about a bug, or everything for who asked for it."""
     if with_traceback:
@@ -133,6 +145,12 @@ def paint(text: str, colour: str) -> str:
     """The text in a colour for stderr, if colours are wanted there (https://no-color.org)."""
     is_wanted = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return click.style(text, fg=colour) if is_wanted else text
+
+
+def near(path: Path) -> str:
+    """The path as seen from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def visible(text: str) -> str:

@@ -34,6 +34,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "describe": Entry("description", "Show what a tool does and which parameters it takes."),
     "call": Entry("call", "Call a tool and print its result."),
     "new": Entry("scaffold", "Write the file of a new tool."),
+    "sync": Entry("sync", "Make the environments of all scripts ahead."),
+    "workers": Entry("workers", "List the processes that run script tools."),
     "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
 }
 

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from toolrun.cli.invocation import Invocation, shared_options
-from toolrun.cli.output import claim_stdout, complain
+from toolrun.cli.output import claim_stdout, complain, near
 from toolrun.config import FILE_NAME, Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import read_config
@@ -24,9 +24,10 @@ _MAX_NAME: Final = 64
 
 @click.command(name="new")
 @click.argument("tool")
+@click.option("--script", "is_script", is_flag=True, help="Write a script: packages and a process of its own.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, tool: str) -> None:
+def command(invocation: Invocation, tool: str, is_script: bool) -> None:
     """Write tools/TOOL.py with a tool that works, ready to be changed.
 
     A project that has no toolrun.toml gets one. Nothing is ever overwritten.
@@ -35,13 +36,14 @@ def command(invocation: Invocation, tool: str) -> None:
     config = read_config(invocation.config)
     path = config.root / "tools" / f"{tool}.py"
     if path.exists():
-        raise ConfigError(f"{_near(path)} exists already; choose another name, or change the file")
-    written = [_write(path, Template(_template("tool.py.txt")).substitute(name=tool))]
+        raise ConfigError(f"{near(path)} exists already; choose another name, or change the file")
+    template = Template(_template("script.py.txt" if is_script else "tool.py.txt"))
+    written = [_write(path, template.substitute(name=tool))]
     if config.path is None:
         written.append(_write(config.root / FILE_NAME, _template("toolrun.toml")))
     output = claim_stdout()
     program = "toolrun" if invocation.config is None else f"toolrun --config {shlex.quote(invocation.config)}"
-    output.text("\n".join(f"Wrote {_near(each)}" for each in written))
+    output.text("\n".join(f"Wrote {near(each)}" for each in written))
     output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
     if not _is_loaded(path, config):
         complain(f'[tools] python of {config.path} does not name this file; add "tools/*.py" to it')
@@ -69,12 +71,6 @@ def _write(path: Path, content: str) -> Path:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
     return path
-
-
-def _near(path: Path) -> str:
-    """The path as seen from here."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _is_loaded(path: Path, config: Config) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ import click
 
 from toolrun.cli.invocation import Invocation
 from toolrun.cli.log import set_up_log
+from toolrun.cli.output import inform
 from toolrun.config import Config
 from toolrun.runtime import Runtime, read_config
 
@@ -31,15 +33,27 @@ _LAST_TURN: Final = 0.1
 """Seconds that cancelled tasks get at the end."""
 
 
-def run_with_tools(invocation: Invocation, work: Callable[[Runtime], Awaitable[T]]) -> T:
-    """Open the tools that the configuration names, and do the work with them."""
+def run_with_tools(
+    invocation: Invocation,
+    work: Callable[[Runtime], Awaitable[T]],
+    *,
+    on_progress: Callable[[str], None] | None = None,
+) -> T:
+    """Open the tools that the configuration names, and do the work with them.
+
+    `on_progress` is told of environments that are being made; without it they are shown on a terminal, else logged.
+    """
     config = read_config(invocation.config)
     set_up_log(config.log, invocation.verbosity)
-    return run(invocation, _with_tools(config, work))
+    if on_progress is None and sys.stderr is not None and sys.stderr.isatty():
+        on_progress = inform
+    return run(invocation, _with_tools(config, work, on_progress))
 
 
-async def _with_tools(config: Config, work: Callable[[Runtime], Awaitable[T]]) -> T:
-    async with Runtime.open(config) as runtime:
+async def _with_tools(
+    config: Config, work: Callable[[Runtime], Awaitable[T]], on_progress: Callable[[str], None] | None
+) -> T:
+    async with Runtime.open(config, on_progress=on_progress) as runtime:
         return await work(runtime)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from toolrun.definition import schema_of
 from toolrun.runtime import Runtime
 from toolrun.settings import JSON, Schema
-from toolrun.sources.catalog import DeclaredTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Summary:
     name: str
     description: str
     source: str
-    """The file of a function, relative to the project; otherwise the kind of source."""
+    """The file that it is in, relative to the project; the kind of tool if it is in none."""
     timeout: float
     schema: Schema
 
@@ -49,9 +48,14 @@ def summarise(runtime: Runtime, tool: Any) -> Summary:
     )
 
 
+def relative(path: Path, root: Path) -> str:
+    """The path as seen from the directory of the project."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
 def _source(tool: Any, root: Path) -> str:
+    source = getattr(tool, "source", None)
     code = getattr(getattr(tool, "__wrapped__", None), "__code__", None)
-    if code is not None:
-        path = Path(code.co_filename)
-        return str(path.relative_to(root) if path.is_relative_to(root) else path)
-    return "catalog" if isinstance(tool, DeclaredTool) else type(tool).__name__
+    if source is None and code is not None:
+        source = Path(code.co_filename)
+    return relative(source, root) if isinstance(source, Path) else type(tool).__name__

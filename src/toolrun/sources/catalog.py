@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,6 +55,8 @@ class Declaration:
     implementation: Implementation
     timeout: float | None = None
     idempotent: bool = False
+    source: Path | None = field(default=None, compare=False)
+    """The file that declares it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def read_catalog(path: Path) -> Catalog:
     for index, entry in enumerate(entries):
         found = _read_entry(entry)
         if isinstance(found, Declaration):
-            declarations.append(found)
+            declarations.append(replace(found, source=path))
         else:
             name = entry.get("name") if isinstance(entry, dict) else None
             problems += [Problem(path, index, name if isinstance(name, str) else "", message) for message in found]
@@ -193,7 +195,17 @@ def _implementation(value: JSON, problems: list[str]) -> Implementation:
 class DeclaredTool:
     """A tool made of a declaration."""
 
-    __slots__ = ("_handlers", "_implementation", "description", "idempotent", "inline", "name", "schema", "timeout")
+    __slots__ = (
+        "_handlers",
+        "_implementation",
+        "description",
+        "idempotent",
+        "inline",
+        "name",
+        "schema",
+        "source",
+        "timeout",
+    )
 
     def __init__(self, declaration: Declaration, handlers: Mapping[str, Handler]) -> None:
         self.name = declaration.name
@@ -201,6 +213,7 @@ class DeclaredTool:
         self.schema = declaration.parameters
         self.timeout = declaration.timeout
         self.idempotent = declaration.idempotent
+        self.source = declaration.source
         self.inline = declaration.implementation.type == "mock"
         """Runs on the event loop although it is not async: a copy is made faster than a thread is handed a job."""
         self._implementation = declaration.implementation

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins import BUILTINS, Handler
 from toolrun.config import Config
 from toolrun.errors import CallError, ConfigError, DefinitionError
-from toolrun.manager import ToolManager
+from toolrun.manager import ToolManager, logger
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function import load_functions
 from toolrun.sources.problem import Problem
@@ -29,10 +29,18 @@ _DRAIN = 5.0
 class Project:
     """Adds the tools of a project to a manager, and ends what runs for them."""
 
-    def __init__(self, config: Config, manager: ToolManager, internals: Mapping[str, Handler]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        manager: ToolManager,
+        internals: Mapping[str, Handler],
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_progress` is told what is done while environments of scripts are being made; by default the log is."""
         self._config = config
         self._manager = manager
         self._internals = internals
+        self._on_progress = on_progress or _log_progress
         self.problems: list[Problem] = []
         """Files and tools that could not be loaded, each with the reason. The others work."""
         self.scripts: list[Script] = []
@@ -41,7 +49,7 @@ class Project:
 
     async def load(self, environ: Mapping[str, str]) -> None:
         paths = _files(self._config.root, self._config.files.python)
-        scripts = [path for path in paths if _is_script(path)]
+        scripts = [path for path in paths if is_script(path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
         for path in paths:
             self._add(loaded[path] if path in loaded else self._load_functions(path), path)
@@ -76,9 +84,18 @@ class Project:
         workers = self._config.workers
         cache = _home_expanded(workers.cache, self._config.root)
         self._engine = LocalEngine()
-        self._environments = Environments(cache, allow_build=workers.allow_build, variables=environ)
-        variables = worker_variables(environ, workers.variables)
-        around = Surroundings(self._config, self._manager, self._engine, self._environments, cache, variables)
+        self._environments = Environments(
+            cache, allow_build=workers.allow_build, variables=environ, on_progress=self._on_progress
+        )
+        around = Surroundings(
+            self._config,
+            self._manager,
+            self._engine,
+            self._environments,
+            cache,
+            worker_variables(environ, workers.variables),
+            self._on_progress,
+        )
         return await asyncio.gather(*(self._load_script(path, around) for path in paths))
 
     async def _load_script(self, path: Path, around: Surroundings) -> list[ScriptTool]:
@@ -108,7 +125,12 @@ def _home_expanded(directory: str, root: Path) -> Path:
     return root / Path(directory).expanduser()
 
 
-def _is_script(path: Path) -> bool:
+def _log_progress(line: str) -> None:
+    logger.info("%s", line)
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file means to be a script: it has a PEP 723 header, valid or not."""
     try:
         return has_header(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:

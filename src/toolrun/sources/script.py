@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,7 @@ from typing import Any, Final
 from toolrun.config import Config
 from toolrun.context import Call, current_call
 from toolrun.document import suggestion
-from toolrun.errors import CallError, ConfigError, ProtocolError
+from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.kind import KIND_OF, SECONDS, count
 from toolrun.manager import ToolManager
 from toolrun.settings import JSON, Schema
@@ -27,12 +27,15 @@ from toolrun.workers.calling import Remote, call_worker, make_request
 from toolrun.workers.engine import Engine, WorkerSpec
 from toolrun.workers.environment import Environments, Requirements, read_requirements
 from toolrun.workers.member import Member
+from toolrun.workers.pep723 import find_fault
 from toolrun.workers.pool import Pool, PoolLimits, Request
 
 logger = logging.getLogger("toolrun")
 
 INSIDE: Final = Path(__file__).parents[1] / "workers" / "inside"
 _LOCALE: Final = ("LANG", "LANGUAGE")
+_DESCRIPTION: Final = 2
+"""To be raised when the files in the cache get another form."""
 _DECLARED: Final = {
     "timeout": SECONDS,
     "concurrency": count(1),
@@ -65,10 +68,13 @@ class Version:
 class ScriptTool:
     """A function of a script."""
 
-    __slots__ = ("_script", "description", "function", "idempotent", "is_async", "name", "schema", "timeout")
+    isolated = True
+    """It runs in a process, which is killed when a call is given up."""
+    __slots__ = ("_script", "description", "function", "idempotent", "is_async", "name", "schema", "source", "timeout")
 
     def __init__(self, script: Script, name: str, about: Mapping[str, Any], declared: Declared) -> None:
         self._script = script
+        self.source = script.path
         self.name = name
         self.function = str(about["name"])
         self.description = str(about.get("description") or "")
@@ -96,6 +102,8 @@ class Surroundings:
     cache: Path
     variables: Mapping[str, str]
     """The environment variables of every worker."""
+    on_progress: Callable[[str], None]
+    """Told what is done while an environment is being made."""
 
 
 class Script:
@@ -111,13 +119,39 @@ class Script:
         self._retired: list[Pool] = []
         self._renewal: asyncio.Task[None] | None = None
         self._tools: list[ScriptTool] = []
+        self._announced = ""
+        """The environment whose making was announced last: many calls may wait for it."""
+
+    @property
+    def environment(self) -> Path | None:
+        """The interpreter of its environment, if it is made."""
+        return self._around.environments.known(self._version.requirements)
+
+    @property
+    def declared(self) -> Declared:
+        """What it says of itself, as far as the configuration lets it."""
+        return self._version.declared
+
+    @property
+    def tools(self) -> list[ScriptTool]:
+        """Those of the last load."""
+        return list(self._tools)
+
+    async def prepare(self) -> Path:
+        """Make its environment now, if it is not there. Raises ScriptEnvironmentError."""
+        return await self._interpreter(self._version)
 
     async def load(self) -> list[ScriptTool]:
         """The tools of the file as it is now. Raises CallError or ConfigError if it cannot be described."""
         version = self._version
-        functions = await self._functions(version)
+        description = await self._description(version)
+        functions = description["functions"]
+        for function in description["skipped"]:
+            logger.warning("%s: '%s' is no tool: %s", self.path, function["name"], function["reason"])
+        for warning in description["warnings"]:
+            logger.warning("%s: %s", self.path, warning)
         if not functions:
-            raise ConfigError("has no public function, so there is no tool in it")
+            raise ConfigError("has no public function that can be a tool")
         self._tools = [
             ScriptTool(self, self.name if len(functions) == 1 else f"{self.name}.{it['name']}", it, version.declared)
             for it in functions
@@ -174,7 +208,7 @@ class Script:
         old = {tool.name for tool in self._tools}
         try:
             tools = await self.load()
-        except (CallError, ConfigError) as error:
+        except (CallError, ConfigError, OSError) as error:
             logger.warning("%s: %s", self.path, error)
             return
         manager = self._around.manager
@@ -184,7 +218,10 @@ class Script:
             settings = self._around.config.tool.get(tool.name)
             if settings is None or settings.enabled:
                 manager.remove(tool.name)  # it is replaced on purpose: no warning
-                manager.add(tool)
+                try:
+                    manager.add(tool)
+                except DefinitionError as error:
+                    logger.warning("%s: %s", self.path, error)
 
     def _new_pool(self, version: Version) -> Pool:
         workers = self._around.config.workers
@@ -201,7 +238,7 @@ class Script:
         return Pool(self.name, self._around.engine, lambda: self._spec(version), limits)
 
     async def _spec(self, version: Version, *options: str) -> WorkerSpec:
-        interpreter = await self._around.environments.interpreter(version.requirements)
+        interpreter = await self._interpreter(version)
         options = options or ("--concurrency", str(version.declared.concurrency))
         return WorkerSpec(
             name=self.name,
@@ -212,17 +249,27 @@ class Script:
             memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
         )
 
-    async def _functions(self, version: Version) -> list[dict[str, Any]]:
+    async def _interpreter(self, version: Version) -> Path:
+        requirements, environments = version.requirements, self._around.environments
+        if requirements.key != self._announced and environments.known(requirements) is None:
+            self._announced = requirements.key
+            needs = ", ".join(requirements.metadata.get("dependencies", [])) or "no packages"
+            self._around.on_progress(f"{self.name}: making its environment ({needs})")
+        return await environments.interpreter(requirements)
+
+    async def _description(self, version: Version) -> dict[str, list[Any]]:
+        """The functions of the file, those that cannot be tools, and what is to be warned of."""
         import orjson
 
-        key = hashlib.sha256(f"{version.sha256}{version.requirements.key}{_inside_key()}".encode()).hexdigest()
+        parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _inside_key())
+        key = hashlib.sha256("".join(parts).encode()).hexdigest()
         file = self._around.cache / "descriptions" / f"{key[:32]}.json"
         with suppress(OSError, ValueError):
-            cached: list[dict[str, Any]] = orjson.loads(file.read_bytes())
+            cached: dict[str, list[Any]] = orjson.loads(file.read_bytes())
             return cached
-        info = await self._describe(version)
-        found: Any = info.get("functions")
-        if not isinstance(found, list):
+        info: dict[str, Any] = await self._describe(version)
+        found: dict[str, Any] = {part: info.get(part) for part in ("functions", "skipped", "warnings")}
+        if not all(isinstance(part, list) for part in found.values()):
             raise ProtocolError(f"The worker of '{self.name}' does not say what is in it.")
         with suppress(OSError):  # a full disk costs time, not the tool
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -235,9 +282,12 @@ class Script:
         spec = await self._spec(version, "--describe")
         member = Member(self.name, lambda *_: None, 0.0)
         member.worker = worker = self._around.engine.start(spec, member)
+        limit = self._around.config.workers.start_timeout
         try:
-            async with asyncio.timeout(self._around.config.workers.start_timeout):
+            async with asyncio.timeout(limit):
                 await member.ready
+        except TimeoutError:
+            raise UnavailableError(f"The worker of '{self.name}' was not ready within {limit:g} s.") from None
         finally:
             await worker.close(self._around.config.workers.grace)
         return member.info
@@ -254,7 +304,7 @@ def read_version(path: Path, config: Config) -> Version:
         raise ConfigError(f"cannot be read: {error}") from error
     requirements = read_requirements(source, lock)
     if requirements is None:
-        raise ConfigError("has a '# /// script' header that is not valid (PEP 723), so it is not run")
+        raise ConfigError(f"has a header that is not valid (PEP 723), so it is not run: {find_fault(source)}")
     tools = requirements.metadata.get("tool")
     table = tools.get("toolrun", {}) if isinstance(tools, Mapping) else {}
     return Version(hashlib.sha256(content).hexdigest(), requirements, _capped(_declared(table), config))

@@ -43,12 +43,15 @@ class LocalEngine:
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     def start(self, spec: WorkerSpec, listener: Listener) -> LocalWorker:
-        if self._watchdog is None:
-            self._watchdog = _start_watchdog(self._id)
         self._count += 1
-        worker = LocalWorker(spec, listener, f"{self._id}:{self._count}", self._workers.discard)
+        worker = LocalWorker(spec, listener, f"{self._id}:{self._count}", self._watch, self._workers.discard)
         self._workers.add(worker)
         return worker
+
+    def _watch(self) -> None:
+        """Called when a worker says its first word: until then nothing of a tool's has run, and it starts faster."""
+        if self._watchdog is None:
+            self._watchdog = _start_watchdog(self._id)
 
     async def close(self) -> None:
         for worker in list(self._workers):
@@ -67,11 +70,17 @@ class LocalWorker:
     """One process. Everything happens on the event loop that started it."""
 
     def __init__(
-        self, spec: WorkerSpec, listener: Listener, marker: str, on_gone: Callable[[LocalWorker], None]
+        self,
+        spec: WorkerSpec,
+        listener: Listener,
+        marker: str,
+        on_word: Callable[[], None],
+        on_gone: Callable[[LocalWorker], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._marker = marker
+        self._on_word: Callable[[], None] | None = on_word
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
         self._together: list[bytes] = []
@@ -185,6 +194,9 @@ class LocalWorker:
         if not data:
             self._loop.remove_reader(self._out)
             return False
+        if self._on_word is not None:
+            self._on_word()
+            self._on_word = None
         self._listener.received(data)
         return True
 

@@ -103,7 +103,10 @@ class Pool:
         return None if member is None else self._send(member, request, finish)
 
     async def run(self, request: Request) -> Answered:
-        """The answer of a worker, when one is free. Raises CallError if there is none; cancelled, it kills the worker."""
+        """The answer of a worker, as soon as one is free. Raises CallError if there is none.
+
+        Cancelled, it kills the worker.
+        """
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
 
         def finish(outcome: Answered | CallError) -> None:

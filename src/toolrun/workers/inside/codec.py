@@ -41,7 +41,7 @@ def _functions() -> tuple[Callable[[str, int], tuple[Any, int]], Callable[[objec
         # No markers: a cycle ends in RecursionError, and then `plain` cuts it.
         scan: Any = _json.make_scanner(_Reading)  # type: ignore[arg-type]  # any object with these attributes will do
         writing = (None, _one_step, _json.encode_basestring, None, ":", ",", False, False, False)
-        write: Any = _json.make_encoder(*writing)  # type: ignore[arg-type]  # no markers is possible
+        write: Any = _json.make_encoder(*writing)
         if scan('{"a":[1]}', 0) == ({"a": [1]}, 9) and "".join(write({"a": [1]}, 0)) == '{"a":[1]}':
             return scan, write
     except Exception:  # noqa: BLE001  private functions, of a Python that is not known yet

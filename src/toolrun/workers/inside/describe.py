@@ -103,7 +103,8 @@ def _binding(
                 missing = ", ".join(repr(it) for it in required if it not in kwargs)
                 raise InvalidArgumentsError(f"Invalid parameters: missing {missing}")
         if known is not None and not known.issuperset(kwargs):
-            raise InvalidArgumentsError(f"Invalid parameters: unknown {', '.join(map(repr, kwargs.keys() - known))}")
+            unknown = ", ".join(repr(it) for it in kwargs if it not in known)
+            raise InvalidArgumentsError(f"Invalid parameters: unknown {unknown}")
         for name, exact, convert in converters:
             if name in kwargs and type(kwargs[name]) is not exact:
                 try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ARRAYS = {"list", "List", "Sequence", "MutableSequence", "Iterable", "Collection", "Container"}
 _SETS = {"set": set, "frozenset": frozenset, "Set": set, "MutableSet": set, "AbstractSet": set, "FrozenSet": frozenset}
-_OBJECTS = {"dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict"}
+_OBJECTS = {"dict", "Dict", "Mapping", "MutableMapping"}
 _TYPING = {"types", "typing", "typing_extensions"}
 _MARKS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
 _NAMED_TEXT: dict[str, str] = {

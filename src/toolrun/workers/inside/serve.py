@@ -17,6 +17,7 @@ from . import codec, script
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import TracebackType
     from typing import Any, NoReturn
 
 _SMALL, _LARGE = 1 << 16, 1 << 20
@@ -326,19 +327,24 @@ def text_of(error: BaseException) -> str:
 
 
 def log_traceback(call: Call, error: BaseException) -> None:
-    """For those who debug the script: where it happened, without our own frames."""
+    """For those who debug the script: where it happened."""
     if hasattr(type(error), "raised"):
         return
     import traceback
 
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
-        frames = frames.tb_next
     try:
-        text = "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+        text = "".join(traceback.format_exception(type(error), error, _frames(error))).rstrip()
     except Exception:  # noqa: BLE001  the exception's own __str__ or __repr__
         return
     log("debug", text[-_MAX_TRACEBACK:], {"function": call.function})
+
+
+def _frames(error: BaseException) -> TracebackType | None:
+    """The frames of an exception without our own, which are the outermost."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
+        frames = frames.tb_next
+    return frames
 
 
 def main(argv: list[str], requests: int, answers: int) -> None:
@@ -354,7 +360,7 @@ def main(argv: list[str], requests: int, answers: int) -> None:
         loaded = script.load(path)
     except BaseException as error:  # noqa: BLE001  whatever the script does at import
         port.write({"ready": {"error": f"{type(error).__name__}: {text_of(error)}{script.place(error, path)}"}})
-        sys.excepthook(type(error), error, error.__traceback__)
+        sys.excepthook(type(error), error, _frames(error))
         leave(1)
     ready: dict[str, Any] = {"pid": os.getpid(), "python": sys.version.split()[0], "sha256": loaded.sha256}
     if is_describing:

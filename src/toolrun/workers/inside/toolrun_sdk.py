@@ -38,6 +38,11 @@ def _worker() -> Any:
     return sys.modules.get("toolrun_inside.serve")
 
 
+class _MissingError(KeyError):
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it in quotes
+
+
 class _View(_Base):
     """One part of the running call's request. Read-only."""
 
@@ -54,7 +59,7 @@ class _View(_Base):
         try:
             return self._data()[name]
         except KeyError:
-            raise KeyError(f"'{name}' {_HINTS[self._part]}") from None
+            raise _MissingError(f"'{name}' {_HINTS[self._part]}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._data()))

@@ -1,0 +1,70 @@
+"""`toolrun workers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolrun.cli.invocation import Invocation, shared_options
+from toolrun.cli.output import Column, claim_stdout, complain, near
+from toolrun.settings import JSON
+from toolrun.workers.survey import SeenWorker, can_survey, find_workers
+
+
+@click.command(name="workers")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, as_json: bool) -> int:
+    """List the processes that run script tools for you on this machine, whichever program started them.
+
+    Calls are not shown: only the program that has a worker knows of them.
+    """
+    if not can_survey():
+        complain("which processes are workers can be told on Linux only")
+        return 1
+    output = claim_stdout()
+    workers = find_workers()
+    if as_json:
+        output.json([_data(worker) for worker in workers])
+    elif workers:
+        titles = ("SCRIPT", "PID", "STATE", "AGE", "MEMORY", "PROCESSES", "HOST")
+        output.table([Column(title) for title in titles], [_row(worker) for worker in workers])
+    else:
+        complain("no worker runs; one is started by the first call of a script tool, and ends with its program")
+    return 0
+
+
+def _data(worker: SeenWorker) -> dict[str, JSON]:
+    return {
+        "script": worker.script,
+        "pid": worker.pid,
+        "state": worker.state,
+        "age": round(worker.age, 2),
+        "memory": worker.memory,
+        "processes": worker.processes,
+        "host": worker.host,
+    }
+
+
+def _row(worker: SeenWorker) -> tuple[str, ...]:
+    return (
+        near(Path(worker.script)),
+        f"pid {worker.pid}",
+        worker.state,
+        _duration(worker.age),
+        f"{worker.memory / 1_000_000:.0f} MB",
+        f"{worker.processes} process{'' if worker.processes == 1 else 'es'}",
+        f"host {worker.host}",
+    )
+
+
+def _duration(seconds: float) -> str:
+    """The two largest units: 12 s, 5 min 3 s, 2 h 10 min."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

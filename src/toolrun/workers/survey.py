@@ -1,0 +1,128 @@
+"""The worker processes of this machine, seen from outside the programs that started them.
+
+Every worker has a mark in its environment, and all that it starts inherits it. What a pool knows of its workers (which
+calls they run, how many they ran) stays with the program that has the pool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from toolrun.workers.isolated import VARIABLE
+from toolrun.workers.local import MARKER
+
+_STATES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
+_WORKER: Final = ("inside", "worker.py")
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A worker process, with all that it started."""
+
+    id: str
+    """The mark of the worker, which all that it started has too. None has it again."""
+    script: str
+    """The path of the script; of an isolated function the path of its module, and its name."""
+    pid: int
+    host: int
+    """The process that started it; 1 or so if that has gone."""
+    state: str
+    """What the process does: running, waiting or stopped. Whether it waits for a call cannot be told."""
+    age: float
+    """Seconds."""
+    memory: int
+    """Bytes, of all its processes."""
+    processes: int
+    """How many there are: itself, and what it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    state: str
+    age: float
+    memory: int
+    mark: str
+    script: str
+    """Empty for what a worker started."""
+
+
+def can_survey() -> bool:
+    """Whether this system tells what the environment of a process is."""
+    return sys.platform == "linux" and (_PROC / "self" / "environ").exists()
+
+
+def find_workers() -> list[SeenWorker]:
+    """This user's workers, the oldest first. What a worker left behind when it died counts as one, by its oldest."""
+    groups: dict[str, list[_Process]] = {}
+    for process in _marked():
+        groups.setdefault(process.mark, []).append(process)
+    found = [_worker(group) for group in groups.values()]
+    return sorted(found, key=lambda worker: (-worker.age, worker.pid))
+
+
+def _worker(group: list[_Process]) -> SeenWorker:
+    leader = max(group, key=lambda process: (bool(process.script), process.age))
+    return SeenWorker(
+        id=leader.mark,
+        script=leader.script or "(left behind by a worker)",
+        pid=leader.pid,
+        host=leader.parent,
+        state=leader.state,
+        age=leader.age,
+        memory=sum(process.memory for process in group),
+        processes=len(group),
+    )
+
+
+def _marked() -> Iterator[_Process]:
+    uptime = float((_PROC / "uptime").read_text().split()[0])
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile, or is another user's
+                process = _read(entry, uptime)
+                if process is not None:
+                    yield process
+
+
+def _read(entry: Path, uptime: float) -> _Process | None:
+    if entry.stat().st_uid != os.getuid():
+        return None
+    variables = dict(
+        variable.partition("=")[::2]
+        for variable in (entry / "environ").read_bytes().decode("utf-8", "replace").split("\0")
+    )
+    mark = variables.get(MARKER)
+    if mark is None:
+        return None
+    command = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    # The name of the program, which may contain anything, stands in parentheses before the fields.
+    fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return _Process(
+        pid=int(entry.name),
+        parent=int(fields[1]),
+        state=_STATES.get(fields[0], fields[0]),
+        age=max(0.0, uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")),
+        memory=int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
+        mark=mark,
+        script=_script(command, variables),
+    )
+
+
+def _script(command: list[str], variables: dict[str, str]) -> str:
+    """What a worker runs; nothing for a process that is no worker."""
+    if len(command) < 3 or Path(command[1]).parts[-2:] != _WORKER:
+        return ""
+    with suppress(KeyError, ValueError, TypeError):
+        target = json.loads(variables[VARIABLE])
+        return f"{target['path']}:{target['function']}"
+    return command[2]

@@ -1,0 +1,116 @@
+"""Types that a script's functions may have for parameters, and what their hints are read as."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
+from enum import Enum, IntEnum
+from typing import NewType, NotRequired, Required, TypedDict
+
+import jsonschema_rs
+from pydantic import BaseModel, Field
+
+from toolrun.workers.inside.describe import Reading, read_function
+
+NOTHING = object()
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = 2
+
+
+class Speed(IntEnum):
+    SLOW = 1
+    FAST = 2
+
+
+class Shape(Enum):
+    ROUND = (1, 2)
+    FLAT = (3, 4)
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+    tags: list[str] = field(default_factory=list)
+    label: str = field(default="", metadata={"description": "Its name"})
+    kind: typing.ClassVar[str] = "point"
+    made: bool = field(default=False, init=False)
+
+
+@dataclass
+class Scaled:
+    size: int
+    factor: InitVar[int]
+
+    def __post_init__(self, factor: int) -> None:
+        if factor < 1:
+            raise ValueError("factor must be positive")
+        self.size *= factor
+
+
+@dataclass
+class Tree:
+    value: int
+    children: list[Tree] = field(default_factory=list)
+
+
+class Place(TypedDict):
+    city: str
+    zip: NotRequired[int]
+
+
+class Trip(TypedDict, total=False):
+    start: Required[Place]
+    stops: list[Place]
+
+
+class Node(TypedDict):
+    children: list[Node]
+
+
+class Even(BaseModel):
+    n: int = Field(ge=0)
+
+
+class Foreign:
+    """A type of which nobody knows anything."""
+
+
+UserId = NewType("UserId", int)
+
+STRING, INTEGER, NUMBER, NULL = ({"type": it} for it in ("string", "integer", "number", "null"))
+PLACE = {"type": "object", "properties": {"city": STRING, "zip": INTEGER}, "required": ["city"]}
+POINT = {
+    "type": "object",
+    "properties": {
+        "x": INTEGER,
+        "y": {"type": "number", "default": 0.5},
+        "tags": {"type": "array", "items": STRING},
+        "label": {"type": "string", "default": "", "description": "Its name"},
+    },
+    "required": ["x"],
+}
+
+
+def function_of(hint: object = NOTHING, default: object = NOTHING) -> Callable[..., object]:
+    def required(value):  # type: ignore[no-untyped-def]
+        return value
+
+    def optional(value=default):  # type: ignore[no-untyped-def]
+        return value
+
+    function = required if default is NOTHING else optional
+    function.__annotations__ = {} if hint is NOTHING else {"value": hint}
+    return function
+
+
+def reading_of(hint: object = NOTHING, default: object = NOTHING) -> Reading:
+    reading = read_function(function_of(hint, default), {})
+    jsonschema_rs.meta.validate(reading.schema)
+    assert reading.schema["additionalProperties"] is False
+    assert reading.schema.get("required") == (["value"] if default is NOTHING else None)
+    return reading
