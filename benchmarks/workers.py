@@ -6,13 +6,16 @@ usage: workers.py [rounds]
 
 import asyncio
 import concurrent.futures
+import functools
 import json
+import logging
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -109,7 +112,7 @@ class Pipe:
                 stream.close()
 
 
-async def sequential(cases: dict[str, tuple[Call, list[int]]], rounds: int, calls: int) -> dict[str, float]:
+async def sequential(cases: Mapping[str, tuple[Call, list[int]]], rounds: int, calls: int) -> dict[str, float]:
     """CPU µs for each call, median of interleaved rounds."""
     figures: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
@@ -189,9 +192,6 @@ def cold_start(root: Path, rounds: int) -> tuple[float, float]:
 
 
 async def main(rounds: int) -> bool:
-    import logging
-    from contextlib import AsyncExitStack
-
     logging.disable(logging.CRITICAL)
     async with AsyncExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -231,8 +231,8 @@ async def main(rounds: int) -> bool:
         await pid_of("widefast.soon")
         rates = {}
         for name in ("wide.soon", "widefast.soon"):
-            best = [await pipelined(lambda name=name: execute(name, small), 20_000, 64) for _ in range(5)]
-            rates[name] = max(best)
+            call = functools.partial(execute, name, small)
+            rates[name] = max([await pipelined(call, 20_000, 64) for _ in range(5)])
         print_table("64 calls in flight on one worker", ("case", "calls/s, best of 5"), list(rates.items()))
 
         text = "x" * 1_000_000
@@ -247,12 +247,11 @@ async def main(rounds: int) -> bool:
         assert json.dumps(ten.result)
     ours, base = cold_start_of_a_new_project(rounds)
     print(f"\nFirst call to first answer on a warm environment: {ours:.1f} ms; python -c pass: {base:.1f} ms")
+    pipes, pipes_orjson = figures["limit: blocking pipes, json"], figures["limit: blocking pipes, orjson"]
     return print_targets(
         [
-            Target("json, × blocking pipes", figures["toolrun, json"] / figures["limit: blocking pipes, json"], 2),
-            Target(
-                "orjson, × blocking pipes", figures["toolrun, orjson"] / figures["limit: blocking pipes, orjson"], 2
-            ),
+            Target("json, × blocking pipes", figures["toolrun, json"] / pipes, 2),
+            Target("orjson, × blocking pipes", figures["toolrun, orjson"] / pipes_orjson, 2),
             Target("faster than MCP over stdio, ×", figures["MCP SDK over stdio"] / figures["toolrun, json"], 15, True),
             Target("calls/s on one worker, json", rates["wide.soon"], 20_000, True),
             Target("calls/s on one worker, orjson", rates["widefast.soon"], 50_000, True),

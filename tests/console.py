@@ -15,12 +15,15 @@ LIMIT = 60.0
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "examples" / "quickstart"
 TOOLRUN = Path(sys.executable).with_name("toolrun")
+CACHE = ROOT / ".pytest_cache" / "toolrun"
+"""Environments of scripts, kept from run to run: not those of the user, and not made anew each time."""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without what would change the output."""
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**kept, "TERM": "xterm", "PATH": f"{TOOLRUN.parent}:{os.environ['PATH']}", **(extra or {})}
+    ours = {"TERM": "xterm", "PATH": f"{TOOLRUN.parent}:{os.environ['PATH']}", "TOOLRUN_WORKERS_CACHE": str(CACHE)}
+    return kept | ours | dict(extra or {})
 
 
 def toolrun(

@@ -88,7 +88,8 @@ class Runtime:
         for name, settings in self.config.tool.items():
             for secret in settings.secrets:
                 if secret in self.config.missing_secrets:
-                    logger.warning("tool '%s' lacks a secret: %s", name, self.config.missing_secrets[secret])
+                    reason = self.config.missing_secrets[secret]
+                    logger.warning("tool '%s' lacks a secret: %s", name, reason, extra={"secret": secret})
 
     @property
     def scripts(self) -> list[Script]:

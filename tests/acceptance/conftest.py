@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("acceptance.project", "acceptance.proofs")
+pytest.register_assert_rewrite("acceptance.processes", "acceptance.project", "acceptance.proofs")
 
-from acceptance.project import Project  # noqa: E402  after the line that makes its asserts speak
+from acceptance.processes import own_workers  # noqa: E402  after the line that makes its asserts speak
+from acceptance.project import Project  # noqa: E402
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """An empty project. Opening one appends its root to `sys.path`, which is put back at the end."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """An empty project, with a cache of its own. Fails the test if a process of its scripts is left at the end.
+
+    Opening a project appends its root to `sys.path`, which is put back.
+    """
     monkeypatch.setattr(sys, "path", list(sys.path))
-    return Project(tmp_path)
+    monkeypatch.setenv("TOOLRUN_WORKERS_CACHE", str(tmp_path / "cache"))
+    yield Project(tmp_path)
+    assert not own_workers(), "the test left processes behind"
 
 
 @pytest.fixture

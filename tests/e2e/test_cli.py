@@ -294,7 +294,8 @@ def test_doctor_is_content_with_the_quickstart() -> None:
     assert all(line.startswith("ok ") for line in done.stdout.splitlines()[:-2])
     assert done.stdout.endswith("\nall is well\n")
     subjects = [line.split()[1] for line in done.stdout.splitlines()[:-2]]
-    assert subjects == ["python", "toolrun", "jsonschema-rs", "orjson", "pydantic", "uv", "configuration", "tools"]
+    packages = ["jsonschema-rs", "orjson", "pydantic", "uv"]
+    assert subjects == ["python", "toolrun", *packages, "configuration", "tools", "script"]
 
 
 def test_doctor_names_every_problem_and_what_to_do(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def test_the_tour_shows_what_the_model_gets_and_what_is_left() -> None:
         "model gets  Error: Tool 'wait_for_parcel' timed out after 1 s",
         'envelope    {"success": true,\n                "result": {"room": "kitchen", "brightness": 80},\n',
         "abandoned   1 thread in wait_for_parcel",
+        "runs photos.py",
+        "processes   none left, of the script and of what it started",
     ):
         assert part in done.stdout
 
@@ -48,20 +50,22 @@ def test_a_terminal_gets_colours_and_a_check_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "step"),
+    ("file", "before", "after", "step"),
     [
-        ("return a + b", "return a - b", "An async function"),
-        ("time.sleep(60)", "time.sleep(0)", "A tool that hangs"),
-        ("raise RuntimeError", "return str", "A tool that raises"),
+        ("home.py", "return a + b", "return a - b", "An async function"),
+        ("home.py", "time.sleep(60)", "time.sleep(0)", "A tool that hangs"),
+        ("home.py", "raise RuntimeError", "return str", "A tool that raises"),
+        ("photos.py", '"sleep", "600"', '"true"', "A script that hangs"),
     ],
 )
-def test_the_check_fails_when_a_step_goes_wrong(before: str, after: str, step: str, tmp_path: Path) -> None:
+def test_the_check_fails_when_a_step_goes_wrong(file: str, before: str, after: str, step: str, tmp_path: Path) -> None:
     project = shutil.copytree(QUICKSTART, tmp_path / "quickstart")
-    home = project / "tools" / "home.py"
-    home.write_text(home.read_text().replace(before, after))
+    path = project / "tools" / file
+    path.write_text(path.read_text().replace(before, after))
     done = run(sys.executable, str(project / "demo.py"), "--check", cwd=tmp_path)
     assert done.returncode == 1
-    assert f"check: not as expected: {step}" in done.stdout
+    [verdict] = [line for line in done.stdout.splitlines() if line.startswith("check: not as expected: ")]
+    assert step in verdict
 
 
 def test_ctrl_c_ends_the_tour_quietly() -> None:

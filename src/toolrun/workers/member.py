@@ -28,6 +28,7 @@ class State(Enum):
     RETIRING = "retiring"
     """Gets no new calls, and ends when its last one has."""
     ENDED = "ended"
+    """Gets nothing any more, and is gone or about to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ class Member:
         return self._running.pop(number, None) is not None
 
     def received(self, data: bytes) -> None:
+        if self.state is State.ENDED and not self._running:
+            return  # its last words
         for line in self._lines.feed(data):
             message = line if isinstance(line, Rubbish) else decode(line)
             match message:
@@ -126,8 +129,9 @@ class Member:
             return
         error = message.info.get("error")
         if isinstance(error, str):
-            failure = UnavailableError(f"'{self.name}' cannot be loaded: {error}", side_effects=SideEffects.NOT_STARTED)
-            self.ready.set_exception(failure)
+            self._fail_start(
+                UnavailableError(f"'{self.name}' cannot be loaded: {error}", side_effects=SideEffects.NOT_STARTED)
+            )
             return
         self.info = message.info
         self.state = State.READY
@@ -136,9 +140,10 @@ class Member:
     def _rubbish(self, rubbish: Rubbish) -> None:
         """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted."""
         logger.warning("%s: its worker wrote %s: %r", self.name, rubbish.reason, rubbish.excerpt)
-        failure = ProtocolError(f"The worker of '{self.name}' wrote {rubbish.reason} instead of an answer.")
-        self._fail(failure)
-        self.must_be_killed = True
+        message = f"The worker of '{self.name}' wrote {rubbish.reason} instead of an answer."
+        self.state = State.ENDED  # first: whoever waits must not be sent to a worker that is being killed
+        self._fail_start(ProtocolError(message, side_effects=SideEffects.NOT_STARTED))
+        self._fail(ProtocolError(message))
         if self.worker is not None:
             self.worker.kill()
 
@@ -158,13 +163,15 @@ class Member:
 
     def ended(self, exit: Exit) -> None:
         lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)
-        if not self.ready.done():
-            self.ready.set_exception(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
-            self.ready.exception()  # nobody may be waiting for it any more
+        self.state = State.ENDED
+        self._fail_start(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
         self._fail(lost)
-        was_running, self.state = self.state, State.ENDED
-        if was_running is not State.ENDED:
-            self._on_end(self, lost)
+        self._on_end(self, lost)
+
+    def _fail_start(self, failure: CallError) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(failure)
+            self.ready.exception()  # nobody may be waiting for it any more
 
     def _fail(self, failure: ProtocolError | WorkerLostError) -> None:
         while self._running:

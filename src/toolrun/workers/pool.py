@@ -74,6 +74,12 @@ class Ticket:
         self._pool.give_up(self._member, self._number)
 
 
+class RetiredError(UnavailableError):
+    """The pool takes no more calls, because another has taken its place."""
+
+    side_effects = SideEffects.NOT_STARTED
+
+
 class Pool:
     """Runs requests in workers."""
 
@@ -139,8 +145,8 @@ class Pool:
         try:
             data = encode_request(number, request.function, request.kwargs, request.config, request.secrets)
         except TypeError as error:
-            failure = ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED)
-            end(failure)
+            self._release(member)
+            finish(ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED))
         else:
             member.begin(number, data, request.on_progress, end)
             if request.on_sent is not None:
@@ -168,10 +174,14 @@ class Pool:
             await asyncio.wait(pending, timeout=self.limits.grace + 5)
 
     def retire(self) -> None:
-        """No new calls from now on; each worker ends when its last call has."""
+        """No new calls from now on, also not those that wait; each worker ends when its last call has."""
         self._closed = True
+        self._fail_waiting(RetiredError(f"'{self.name}' was replaced."))
+        for task in self._starting:
+            task.cancel()
         for member in list(self._members):
-            member.state = State.RETIRING
+            if member.state is State.READY:
+                member.state = State.RETIRING
             self._end_if_unused(member)
 
     def _free_member(self) -> Member | None:
@@ -195,6 +205,7 @@ class Pool:
             )
 
     async def _wait_for_member(self) -> Member:
+        self._check_open()
         turn: asyncio.Future[Member] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._grow()
@@ -209,9 +220,9 @@ class Pool:
 
     def _grow(self) -> None:
         """Start a worker if those who wait are more than the workers on their way can serve."""
-        alive = sum(1 for member in self._members if member.state in (State.STARTING, State.READY))
+        ready = sum(1 for member in self._members if member.state is State.READY)
         on_their_way = len(self._starting) * self.limits.concurrency
-        if len(self._waiting) > on_their_way and max(alive, len(self._starting)) < self.limits.max_workers:
+        if len(self._waiting) > on_their_way and ready + len(self._starting) < self.limits.max_workers:
             task = asyncio.get_running_loop().create_task(self._start())
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
@@ -227,10 +238,11 @@ class Pool:
             async with asyncio.timeout(self.limits.start_timeout):
                 await member.ready
         except (CallError, OSError) as error:  # TimeoutError is an OSError
+            if member is None or member in self._members:  # else its death has been counted
+                self._breaker.died(monotonic())
             if member is not None:
                 self._discard(member)
             failure = self._start_failure(error)
-            self._breaker.died(monotonic())
             if not any(it.state is State.READY for it in self._members):
                 self._fail_waiting(failure)
             return

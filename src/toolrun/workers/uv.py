@@ -3,9 +3,9 @@
 Knows how uv is started, ended and understood; knows nothing of scripts and their environments.
 
 uv may start others (git, build scripts), so the whole group is killed at its end. A guard in the group does the same
-when this process is killed: it waits at the other end of a pipe that only this process holds open. PR_SET_PDEATHSIG
-would not do, since it fires when the *thread* that started uv ends. The guard holds uv's stdout open, so that the end of
-the output tells of its own end too.
+when this process is killed: it waits at the other end of a pipe that only this process holds open. (PR_SET_PDEATHSIG
+would not do: it fires when the *thread* that started uv ends.) The guard also holds uv's stdout, so that the end of the
+output tells of the guard's own end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def find_uv() -> str:
 
 def clean_variables(host: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """What uv needs of the host's variables, and the extra ones. A build script sees all of it, so there is no more."""
-    passed = {name: value for name, value in host.items() if _PASSED.fullmatch(name) and not _WITHHELD.fullmatch(name)}
+    set_ones = {name: value for name, value in host.items() if value}  # uv refuses some that are empty
+    passed = {it: set_ones[it] for it in set_ones if _PASSED.fullmatch(it) and not _WITHHELD.fullmatch(it)}
     defaults = {"UV_PYTHON_DOWNLOADS": "never"}  # a missing Python is an error at once, not minutes of download
     return defaults | passed | dict(extra) | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 

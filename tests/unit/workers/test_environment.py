@@ -376,6 +376,7 @@ def test_variables_are_passed_by_name() -> None:
     withheld |= dict.fromkeys(("PYTHONPATH", "VIRTUAL_ENV", "AWS_SECRET_ACCESS_KEY", "XPATH", "MY_UV_X", "uv_x"), "x")
     ours = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
     assert clean_variables(passed | withheld, {}) == passed | ours | {"UV_PYTHON_DOWNLOADS": "never"}
+    assert clean_variables({"UV_PYTHON_DOWNLOADS": ""}, {}) == ours | {"UV_PYTHON_DOWNLOADS": "never"}
     assert clean_variables({"UV_PYTHON_DOWNLOADS": "manual"}, {"A": "1"}) == ours | {
         "UV_PYTHON_DOWNLOADS": "manual",
         "A": "1",
@@ -429,7 +430,7 @@ async def test_a_failure_has_the_words_of_uv_and_what_to_do(
 
 async def test_a_uv_that_is_killed_is_named_with_the_signal(tmp_path: Path, fake: Callable[[str], None]) -> None:
     fake("kill -KILL $$")
-    assert "SIGKILL" in await failure(tmp_path)
+    assert "killed (signal 9)" in await failure(tmp_path)
 
 
 async def test_a_missing_uv_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,6 +481,16 @@ async def test_settings_of_the_wrong_type_are_left_to_uv(
     fake("make_venv")
     async with opened(tmp_path) as environments:
         await environments.interpreter(requirements("[tool.uv]", settings))
+
+
+async def test_a_password_in_a_requirement_is_not_shown(tmp_path: Path, fake: Callable[[str], None]) -> None:
+    fake("exit 2")
+    wanted = requirements('dependencies = ["a @ https://me:s3cret@host/a.whl", "b", "c", "d"]')
+    async with opened(tmp_path) as environments:
+        with pytest.raises(ScriptEnvironmentError) as raised:
+            await environments.interpreter(wanted)
+    assert "needs a, b, c and 1 more:" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end() -> None:

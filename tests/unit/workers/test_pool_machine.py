@@ -7,6 +7,7 @@ one does, and may go on talking until then.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -62,7 +63,8 @@ class PoolMachine(RuleBasedStateMachine):
         self.clock.start()
         self.engine = MemoryEngine(ready=False, lingers=True)
         self.expected: list[Expected] = []
-        self.closed: list[Pool] = []
+        self.retired: list[Pool] = []
+        self.closing: dict[Pool, asyncio.Task[None]] = {}
         self.limits = PoolLimits()
 
     @initialize(
@@ -78,12 +80,14 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(target=calls)
     def call(self) -> Expected:
-        return self._call()
+        call = self._call()
+        self._settle()
+        return call
 
     @rule(count=st.integers(2, 5))
     def call_many_at_once(self, count: int) -> None:
         for _ in range(count):
-            self._call(settle=False)
+            self._call()
         self._settle()
 
     @rule(call=calls)
@@ -94,14 +98,28 @@ class PoolMachine(RuleBasedStateMachine):
             self._settle()
 
     @rule(call=calls)
+    def cancel_in_the_moment_of_its_answer(self, call: Expected) -> None:
+        if call.is_running:
+
+            async def answer_and_cancel() -> None:
+                self._answer(call)
+                call.task.cancel()
+
+            self.loop.run_until_complete(answer_and_cancel())
+            call.answered, call.fate = False, asyncio.CancelledError
+            self._settle()
+
+    @rule(call=calls)
     def cancel_in_the_moment_of_its_turn(self, call: Expected) -> None:
         """Before whoever was handed a worker gets to use it."""
         if call.task.done() or call.worker is not None:
             return
-        for worker in self._alive():
-            if not worker.is_ready:
+
+        async def make_ready() -> None:
+            for worker in self._starting():
                 worker.be_ready()
-        self.loop.run_until_complete(asyncio.sleep(0))
+
+        self.loop.run_until_complete(make_ready())
         call.task.cancel()
         call.fate = asyncio.CancelledError
         self._settle()
@@ -109,52 +127,58 @@ class PoolMachine(RuleBasedStateMachine):
     @rule()
     def edit(self) -> None:
         """The script gets a new pool; the old one is left to its calls."""
-        self.pool.retire()
-        self.closed.append(self.pool)
+        self._settle(self.pool.retire)
+        self.retired.append(self.pool)
         self.pool = self._new_pool()
+
+    @rule(drain=st.sampled_from([0.0, 3.0]))
+    def close(self, drain: float) -> None:
+        """While calls run and wait; others come to the next pool."""
+        self.closing[self.pool] = self.loop.create_task(self.pool.close(drain))
         self._settle()
+        self.pool = self._new_pool()
 
     # What workers do.
 
     @precondition(lambda self: self._starting())
     @rule(data=st.data())
     def become_ready(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self._starting())).be_ready()
-        self._settle()
+        self._settle(data.draw(st.sampled_from(self._starting())).be_ready)
 
     @precondition(lambda self: self._starting())
     @rule(data=st.data())
     def fail_to_load(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self._starting())).say(ready={"error": "SyntaxError"})
-        self._settle()
+        worker = data.draw(st.sampled_from(self._starting()))
+        self._settle(lambda: worker.say(ready={"error": "SyntaxError"}))
 
     @precondition(lambda self: self._running())
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        self._answer(data.draw(st.sampled_from(self._running())))
-        self._settle()
+        call = data.draw(st.sampled_from(self._running()))
+        self._settle(lambda: self._answer(call))
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data(), number=st.integers(-5, 5))
     def answer_no_call(self, data: st.DataObject, number: int) -> None:
-        data.draw(st.sampled_from(self._alive())).say(id=number - 1_000_000, result="stray", error=None)
-        self._settle()
+        worker = data.draw(st.sampled_from(self._alive()))
+        self._settle(lambda: worker.say(id=number - 1_000_000, result="stray", error=None))
 
     @precondition(lambda self: any(worker.requests for worker in self._alive()))
     @rule(data=st.data())
     def answer_again_or_too_late(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from([it for it in self._alive() if it.requests]))
         done = {it.token for it in self.expected if not it.is_running}
-        for request in worker.requests:
-            if request["kwargs"]["token"] in done:
-                worker.say(id=request["id"], result="late", error=None)
-        self._settle()
+        late = [request["id"] for request in worker.requests if request["kwargs"]["token"] in done]
+        self._settle(lambda: [worker.say(id=number, result="late", error=None) for number in late])
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data(), code=st.sampled_from([0, 3, -9, -11]))
     def die(self, data: st.DataObject, code: int) -> None:
-        self._end(data.draw(st.sampled_from(self._alive())), code)
-        self._settle()
+        worker = data.draw(st.sampled_from(self._alive()))
+        for call in self._running():
+            if call.worker is worker:
+                call.fate = WorkerLostError
+        self._settle(lambda: worker.end(code))
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data())
@@ -163,9 +187,7 @@ class PoolMachine(RuleBasedStateMachine):
         for call in self._running():
             if call.worker is worker:
                 call.fate = ProtocolError
-        worker.listener.received(b"Traceback (most recent call last):\n")
-        assert worker.killed
-        self._settle()
+        self._settle(lambda: worker.listener.received(b"Traceback (most recent call last):\n"))
 
     @rule(seconds=st.sampled_from([0.5, 5.0, START_TIMEOUT + 1, 31.0, 700.0]))
     def let_time_pass(self, seconds: float) -> None:
@@ -199,7 +221,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def loads_are_the_calls_that_run(self) -> None:
-        for pool in (*self.closed, self.pool):
+        for pool in self._pools():
             running = [call for call in self._running() if call.pool is pool]
             assert sum(member.load for member in pool.members()) == len(running)
             assert all(0 <= member.load <= self.limits.concurrency for member in pool.members())
@@ -207,7 +229,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def there_are_at_most_max_workers_that_get_calls(self) -> None:
         """Besides those that nothing is sent to any more, and that end after their last call."""
-        for pool in (*self.closed, self.pool):
+        for pool in self._pools():
             mine = [worker for worker in self._alive() if worker.listener in pool.members()]
             open_to_calls = [worker for worker in mine if worker.listener.state.value in ("starting", "ready")]
             assert len(open_to_calls) <= self.limits.max_workers
@@ -222,36 +244,28 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def an_edited_script_has_no_worker_without_a_call(self) -> None:
         busy = {id(call.worker) for call in self._running()}
-        for pool in self.closed:
+        for pool in self.retired:
             mine = [worker for worker in self._alive() if worker.listener in pool.members()]
-            assert all(id(worker) in busy for worker in mine)
+            assert all(id(worker) in busy or worker.killed for worker in mine)
 
     def teardown(self) -> None:
         """Whatever state it is in: calls that can be answered are, and after closing nothing is left."""
         try:
             for _ in range(100):
-                for worker in self._starting():
-                    worker.be_ready()
-                self._settle()
-                for call in self._running():
-                    self._answer(call)
-                for worker in self._alive():
-                    if worker.killed or worker.closed:
-                        worker.end(0)
+                self._settle(lambda: [worker.be_ready() for worker in self._starting()])
+                self._settle(lambda: [self._answer(call) for call in self._running()])
+                self._settle(self._end_killed_and_closed)
                 self.loop.now += 1
                 self._settle()
                 if all(call.task.done() for call in self.expected):
                     break
             self.every_call_has_the_answer_that_is_its_own()
             assert all(call.task.done() for call in self.expected), "a call was never answered"
-            for pool in (*self.closed, self.pool):
-                closing = self.loop.create_task(pool.close())
-                self._settle()
-                for worker in self._alive():
-                    if worker.killed or worker.closed:
-                        worker.end(0)
-                self._settle()
-                assert closing.done()
+            for pool in (*self.retired, self.pool):
+                self.closing[pool] = self.loop.create_task(pool.close())
+            self._settle()
+            self._settle(self._end_killed_and_closed)
+            assert all(task.done() for task in self.closing.values())
             assert not self._alive()
             left = asyncio.all_tasks(self.loop)
             assert not left, left
@@ -268,13 +282,11 @@ class PoolMachine(RuleBasedStateMachine):
 
         return Pool("script", self.engine, make_spec, self.limits)
 
-    def _call(self, *, settle: bool = True) -> Expected:
+    def _call(self) -> Expected:
         token = len(self.expected)
         task = self.loop.create_task(self.pool.run(Request("f", {"token": token}, {}, {})))
         call = Expected(token, self.pool, task)
         self.expected.append(call)
-        if settle:
-            self._settle()
         return call
 
     def _answer(self, call: Expected) -> None:
@@ -283,16 +295,19 @@ class PoolMachine(RuleBasedStateMachine):
         call.worker.say(id=number, result=call.token, error=None)
         call.answered = True
 
-    def _end(self, worker: MemoryWorker, code: int) -> None:
-        for call in self._running():
-            if call.worker is worker:
-                call.fate = WorkerLostError
-        worker.end(code)
+    def _pools(self) -> list[Pool]:
+        return [*self.retired, *self.closing, self.pool]
 
-    def _settle(self) -> None:
-        """Let everything happen that needs no more time, and take note of what was sent."""
+    def _end_killed_and_closed(self) -> None:
+        for worker in self._alive():
+            if worker.killed or worker.closed:
+                worker.end(0)
+
+    def _settle(self, action: Callable[[], object] = lambda: None) -> None:
+        """Do something, let everything happen that needs no more time, and take note of what was sent."""
 
         async def turns() -> None:
+            action()
             for _ in range(40):
                 await asyncio.sleep(0)
 
@@ -301,6 +316,11 @@ class PoolMachine(RuleBasedStateMachine):
         for worker in self.engine.workers:
             for request in worker.requests:
                 by_token[request["kwargs"]["token"]].worker = worker
+        lost = [call for call in self._running() if call.pool in self.closing and call.worker.killed]
+        for call in lost:  # closing does not wait for them for ever
+            call.fate = WorkerLostError
+        if lost:
+            self._settle(self._end_killed_and_closed)
 
     def _alive(self) -> list[MemoryWorker]:
         return [worker for worker in self.engine.workers if not worker.ended]

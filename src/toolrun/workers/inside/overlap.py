@@ -41,6 +41,7 @@ class Overlap:
         """All calls that need a thread."""
         self._has_flush = False
         self._has_tried_orjson = False
+        self._at_once: dict[Any, bool] = {}
 
     def serve(self) -> NoReturn:
         self._loop.add_reader(self._port.requests, self._read)
@@ -55,7 +56,10 @@ class Overlap:
             call = self._worker.accept(line, self._cancel) if line else None
             if call is None:
                 continue
-            if script.is_async(self._worker.functions[str(call.function)]):
+            function = self._worker.functions[str(call.function)]
+            if self._ends_at_once(function):
+                contextvars.copy_context().run(self._run_at_once, call)
+            elif script.is_async(function):
                 self._start_task(call, self._run_async(call))
             else:
                 self._start_threaded(call)
@@ -77,6 +81,28 @@ class Overlap:
         self._tasks[call.id] = task
         task.add_done_callback(lambda task: self._end_task(call, task))
 
+    def _ends_at_once(self, function: Any) -> bool:
+        """Whether it is a coroutine function in which nothing is awaited: it needs no task."""
+        known = self._at_once.get(function)
+        if known is None:
+            code = getattr(function, "__code__", None)
+            is_coroutine = code is not None and code.co_flags & 0x80  # inspect.CO_COROUTINE
+            known = self._at_once[function] = bool(is_coroutine) and not _awaits(code)
+        return known
+
+    def _run_at_once(self, call: serial.Call) -> None:
+        serial.current.set(call)
+        coroutine = None
+        try:
+            coroutine = self._worker.functions[str(call.function)](**self._worker.arguments(call))
+            coroutine.send(None)
+        except StopIteration as stop:
+            self._port.post(call, serial.success(call, stop.value), last=True)
+        except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
+            self._port.post(call, serial.failure(call, error), last=True)
+            serial.log_traceback(call, error)
+        self._flush_soon()
+
     async def _run_async(self, call: serial.Call) -> None:
         serial.current.set(call)
         await self._settle(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
@@ -95,6 +121,9 @@ class Overlap:
         if error is not None:
             self._port.post(call, serial.failure(call, error), last=True)
             serial.log_traceback(call, error)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if not self._has_flush:
             self._has_flush = True
             self._loop.call_soon(self._flush)
@@ -138,3 +167,9 @@ class Overlap:
         self._port.flush()
         if caught is not None:
             serial.log_traceback(call, caught)
+
+
+def _awaits(code: Any) -> bool:
+    import dis
+
+    return any(it.opname in ("GET_AWAITABLE", "GET_ANEXT", "YIELD_FROM", "SEND") for it in dis.get_instructions(code))

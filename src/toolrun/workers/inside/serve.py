@@ -360,7 +360,7 @@ def main(argv: list[str], requests: int, answers: int) -> None:
         loaded = script.load(path)
     except BaseException as error:  # noqa: BLE001  whatever the script does at import
         port.write({"ready": {"error": f"{type(error).__name__}: {text_of(error)}{script.place(error, path)}"}})
-        sys.excepthook(type(error), error, _frames(error))
+        sys.excepthook(type(error), error.with_traceback(_frames(error)), error.__traceback__)
         leave(1)
     ready: dict[str, Any] = {"pid": os.getpid(), "python": sys.version.split()[0], "sha256": loaded.sha256}
     if is_describing:

@@ -1,0 +1,119 @@
+"""Real worker processes, seen from outside: which there are, when one ends, and what is said to it and by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from toolrun.workers.engine import Exit, Listener, Worker, WorkerInfo, WorkerSpec
+from toolrun.workers.local import LocalEngine
+from toolrun.workers.survey import SeenWorker, find_workers
+
+LIMIT = 30.0
+"""Seconds that nothing should ever take."""
+
+
+def own_workers() -> list[SeenWorker]:
+    """The workers that this process started, as the system has them."""
+    return [worker for worker in find_workers() if worker.host == os.getpid()]
+
+
+@asynccontextmanager
+async def watched(pid: int) -> AsyncIterator[asyncio.Event]:
+    """Something that is set when a process has ended."""
+    ended = asyncio.Event()
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        ended.set()
+        yield ended
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+async def end_of(pid: int) -> None:
+    async with watched(pid) as ended:
+        await asyncio.wait_for(ended.wait(), LIMIT)
+
+
+class Recorder:
+    """The engine for local processes, with a note of everything that passes between them and their host."""
+
+    def __init__(self) -> None:
+        self._engine = LocalEngine()
+        self.starts = 0
+        self.log: list[str] = []
+        """What workers wrote to stderr, line by line."""
+        self.has_sent = asyncio.Event()
+        self._sent = b""
+        self._received = b""
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._sent.splitlines()]
+
+    @property
+    def received(self) -> list[dict[str, Any]]:
+        """Without what a worker says of itself when it is ready."""
+        messages = [json.loads(line) for line in self._received.splitlines()]
+        return [message for message in messages if "ready" not in message]
+
+    def start(self, spec: WorkerSpec, listener: Listener) -> Worker:
+        self.starts += 1
+        return _RecordedWorker(self, self._engine.start(spec, _RecordingListener(self, listener)))
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    def note_sent(self, data: bytes) -> None:
+        self._sent += data
+        self.has_sent.set()
+
+    def note_received(self, data: bytes) -> None:
+        self._received += data
+
+
+class _RecordedWorker:
+    def __init__(self, recorder: Recorder, worker: Worker) -> None:
+        self._recorder = recorder
+        self._worker = worker
+
+    def send(self, data: bytes, **options: Any) -> None:
+        self._recorder.note_sent(data)
+        self._worker.send(data, **options)
+
+    def kill(self) -> None:
+        self._worker.kill()
+
+    async def close(self, grace: float) -> None:
+        await self._worker.close(grace)
+
+    def describe(self) -> WorkerInfo:
+        return self._worker.describe()
+
+
+class _RecordingListener:
+    def __init__(self, recorder: Recorder, listener: Listener) -> None:
+        self._recorder = recorder
+        self._listener = listener
+
+    def received(self, data: bytes) -> None:
+        self._recorder.note_received(data)
+        self._listener.received(data)
+
+    def logged(self, line: str) -> None:
+        self._recorder.log.append(line)
+        self._listener.logged(line)
+
+    def ended(self, exit: Exit) -> None:
+        self._listener.ended(exit)

@@ -1,0 +1,146 @@
+"""S2.2: what is said between the host and a worker, observed on the pipes of a real process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+
+import pytest
+
+from acceptance.processes import LIMIT, Recorder
+from acceptance.project import Project
+from console import toolrun
+from toolrun import ErrorKind, ToolError, UnavailableError
+
+WEATHER = '''
+    # /// script
+    # dependencies = []
+    #
+    # [tool.toolrun]
+    # secrets = ["KEY"]
+    # ///
+    from toolrun_sdk import config, log, secrets
+
+    def weather(city: str) -> dict:
+        """Tell the weather."""
+        if "gate" in config:
+            open(config["gate"]).read()
+        if city == "Atlantis":
+            raise LookupError(f"there is no weather in {city}")
+        if city == "Nowhere":
+            raise ConnectionRefusedError("the weather service refused")
+        log.info("asked", city=city)
+        log.error("no wind data")
+        print("not a record")
+        return {"city": city, "units": config.get("units"), "secrets": sorted(secrets)}
+'''
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Notes what passes between the projects that are opened and their workers, which are real."""
+    recorder = Recorder()
+    monkeypatch.setattr("toolrun.workers.local.LocalEngine", lambda: recorder)
+    return recorder
+
+
+@pytest.mark.scenario("S2.2.1")
+async def test_s2_2_1_function_call_request(project: Project, recorder: Recorder) -> None:
+    """A request has the function, its arguments, and each time config and secrets; then the host waits."""
+    gate = project.root / "gate"
+    os.mkfifo(gate)
+    project.write("tools/weather.py", WEATHER)
+    project.write(
+        "toolrun.toml",
+        f"""
+        [secrets]
+        KEY = "hunter2"
+        OTHER = "not asked for"
+        [tool.weather]
+        secrets = ["KEY", "OTHER"]
+        config = {{ units = "metric", gate = "{gate}" }}
+        """,
+    )
+    async with project.open() as runtime:
+        for city in ("Oslo", "Rome"):
+            recorder.has_sent.clear()
+            running = asyncio.create_task(runtime.executor.execute("weather", {"city": city}))
+            await asyncio.wait_for(recorder.has_sent.wait(), LIMIT)
+            assert not running.done()
+            await asyncio.to_thread(gate.write_text, "go on")
+            result = await running
+            assert result.result == {"city": city, "units": "metric", "secrets": ["KEY"]}
+    first, second = recorder.sent
+    assert list(first) == ["id", "function", "kwargs", "config", "secrets"]
+    assert isinstance(first.pop("id"), int)
+    assert first == {
+        "function": "weather",
+        "kwargs": {"city": "Oslo"},
+        "config": {"units": "metric", "gate": str(gate)},
+        "secrets": {"KEY": "hunter2"},
+    }
+    assert {**second, "id": 0} == {**first, "kwargs": {"city": "Rome"}, "id": 0}, "config and secrets with each request"
+
+
+@pytest.mark.scenario("S2.2.2")
+async def test_s2_2_2_successful_response(project: Project, recorder: Recorder) -> None:
+    """The answer of a function that returned has the result, and null for the error."""
+    project.write("tools/weather.py", WEATHER)
+    async with project.open() as runtime:
+        result = await runtime.executor.execute("weather", {"city": "Oslo"})
+    [request] = recorder.sent
+    returned = {"city": "Oslo", "units": None, "secrets": []}
+    assert recorder.received == [{"id": request["id"], "result": returned, "error": None}]
+    assert (result.success, result.result) == (True, returned)
+
+
+@pytest.mark.scenario("S2.2.3")
+async def test_s2_2_3_error_response(project: Project, recorder: Recorder) -> None:
+    """The answer of a function that raised has null for the result, and the message; the host raises what fits."""
+    project.write("tools/weather.py", WEATHER)
+    async with project.open() as runtime:
+        tool = runtime.manager.get("weather")
+        assert tool is not None
+        with pytest.raises(ToolError, match=r"^there is no weather in Atlantis$"):
+            await tool.ainvoke({"city": "Atlantis"})
+        with pytest.raises(UnavailableError, match="the weather service refused"):
+            await tool.ainvoke({"city": "Nowhere"})
+        result = await runtime.executor.execute("weather", {"city": "Atlantis"})
+    answers = [message for message in recorder.received if "error" in message]
+    assert answers == [
+        {"id": request["id"], "result": None, "error": error}
+        for request, error in zip(
+            recorder.sent,
+            ["there is no weather in Atlantis", "the weather service refused", "there is no weather in Atlantis"],
+            strict=True,
+        )
+    ]
+    assert (result.error_kind, result.error) == (ErrorKind.TOOL_ERROR, "there is no weather in Atlantis")
+    assert recorder.starts == 2, "one process to describe the script, and one for all calls: an error ends nothing"
+
+
+@pytest.mark.scenario("S2.2.4")
+async def test_s2_2_4_structured_logging(
+    project: Project, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a worker logs comes as JSON lines on stderr, becomes log records of the host, and is shown to people."""
+    project.write("tools/weather.py", WEATHER)
+    with caplog.at_level(logging.INFO, "toolrun.worker"):
+        async with project.open() as runtime:
+            assert (await runtime.executor.execute("weather", {"city": "Oslo"})).success
+    assert [json.loads(line) for line in recorder.log if line.startswith("{")] == [
+        {"level": "info", "message": "asked", "fields": {"city": "Oslo"}},
+        {"level": "error", "message": "no wind data", "fields": {}},
+    ]
+    records = [it for it in caplog.records if it.name == "toolrun.worker"]
+    assert [(it.levelno, it.getMessage()) for it in records] == [
+        (logging.INFO, "weather: asked city=Oslo"),
+        (logging.ERROR, "weather: no wind data"),
+        (logging.INFO, "weather: not a record"),
+    ]
+    assert {it.__dict__["tool"] for it in records} == {"weather"}
+    shown = await asyncio.to_thread(toolrun, "-v", "call", "weather", "city=Oslo", cwd=project.root)
+    assert "info toolrun.worker: weather: asked city=Oslo\n" in shown.stderr
+    assert json.loads(shown.stdout)["city"] == "Oslo", "and stdout has the result alone"

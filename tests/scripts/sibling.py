@@ -1,0 +1,3 @@
+"""What a script has next to it."""
+
+VALUE = "from next door"
