@@ -46,6 +46,11 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
     "urllib3.exceptions.HTTPError": _UNAVAILABLE,
     "aiohttp.client_exceptions.ServerTimeoutError": _TIMEOUT,
     "aiohttp.client_exceptions.ClientConnectionError": _UNAVAILABLE,
+    # How a worker names what only the number of an OSError tells.
+    "errno.ENETDOWN": _UNAVAILABLE,
+    "errno.ENETUNREACH": _UNAVAILABLE,
+    "errno.EHOSTDOWN": _UNAVAILABLE,
+    "errno.EHOSTUNREACH": _UNAVAILABLE,
     "builtins.SystemExit": (ErrorKind.TOOL_ERROR, "The tool tried to end the program (exit code {reason})"),
     "builtins.KeyboardInterrupt": (ErrorKind.TOOL_ERROR, "The tool raised KeyboardInterrupt"),
     "builtins.RecursionError": (ErrorKind.TOOL_ERROR, "The tool called itself too deeply: {reason}"),

@@ -146,11 +146,11 @@ def test_modules_of_the_worker_are_not_in_the_way_of_the_scripts(tmp_path: Path)
         assert worker.call("names", when=2) == ["describe", "hint", "script", "serve", "value", "worker"]
 
 
-def test_a_script_may_have_the_name_of_a_standard_module(tmp_path: Path) -> None:
-    path = tmp_path / "calendar.py"
-    path.write_text("def name(): return __name__\n")
+def test_a_script_may_have_the_name_of_a_built_in_module(tmp_path: Path) -> None:
+    path = tmp_path / "time.py"
+    path.write_text("import time\ndef now(): return [__name__, time.time() > 0]\n")
     with worker_of(path) as worker:
-        assert worker.call("name") == "toolrun_script_calendar"
+        assert worker.call("now") == ["toolrun_script_time", True]
 
 
 def test_the_end_of_the_input_ends_the_process_after_its_handlers(tmp_path: Path) -> None:

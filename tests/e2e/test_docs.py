@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from console import run
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)( no-run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -52,6 +54,24 @@ def test_the_commands_of_the_quickstart_print_what_it_says(tmp_path: Path) -> No
         done = subprocess.run(program, capture_output=True, text=True, timeout=60, cwd=tmp_path)
         wanted = ".*".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}{done.stderr}"
+
+
+def test_the_scripts_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
+    """Its blocks in order: a file that names itself is written, commands are run."""
+    project, steps = tmp_path / "project", 0
+    (project / "tools").mkdir(parents=True)
+    for kind, _, content in BLOCK.findall((ROOT / "docs/guides/scripts.md").read_text()):
+        named = re.match(r"# (\S+\.(?:py|toml))\n", content)
+        if named is not None:
+            (project / named[1]).write_text(content)
+        for step in content.split("$ ")[1:] if kind == "console" else ():
+            command, _, expected = step.partition("\n")
+            variables = {"TOOLRUN_WORKERS_CACHE": str(tmp_path / "cache")}
+            done = run("bash", "-c", f"{{ {command}; }} 2>&1", cwd=project, env=variables)
+            wanted = ".*".join(map(re.escape, expected.split("…")))
+            assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}"
+            steps += 1
+    assert steps == 7
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -48,7 +48,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -57,7 +57,7 @@ from typing import IO, Any, Final, ParamSpec
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.workers.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.workers.pep723 import read_block, read_metadata
-from toolrun.workers.uv import Outcome, clean_variables, readable, run_uv
+from toolrun.workers.uv import Outcome, clean_variables, readable, run_uv, settled
 
 _LAYOUT: Final = 1
 """To be raised when environments are made in another way: those of before are not used again."""
@@ -335,12 +335,8 @@ def _publish(home: Path, venv: Path) -> Path:
 async def _in_thread(function: Callable[P, None], *arguments: P.args, **options: P.kwargs) -> None:
     """Does not end before the function has, even when cancelled: it must not go on when the lock is let go of."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **options))
-    try:
-        await asyncio.shield(task)
-    finally:
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
+    await settled(task)
+    task.result()
 
 
 @asynccontextmanager

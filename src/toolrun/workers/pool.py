@@ -122,7 +122,9 @@ class Pool:
         ticket = self.submit(request, finish)
         while ticket is None:
             member = await self._wait_for_member()
-            if member.state is not State.ENDED:  # it may die between being handed out and being used
+            if member.state is State.ENDED:  # it may die between being handed out and being used
+                member.load -= 1
+            else:
                 ticket = self._send(member, request, finish)
         try:
             return await future
@@ -250,6 +252,9 @@ class Pool:
             if member is not None:
                 self._discard(member)
             raise
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.discard(task)  # now: if its worker has died already, those who wait need another
         self._hand_out()
         self._schedule_idle_check()
 

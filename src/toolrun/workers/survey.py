@@ -20,7 +20,8 @@ from toolrun.workers.local import MARKER
 
 _STATES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
 _WORKER: Final = ("inside", "worker.py")
-_PROC: Final = Path("/proc")
+PROC = Path("/proc")
+"""Where the system tells of processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class _Process:
 
 def can_survey() -> bool:
     """Whether this system tells what the environment of a process is."""
-    return sys.platform == "linux" and (_PROC / "self" / "environ").exists()
+    return sys.platform == "linux" and (PROC / "self" / "environ").exists()
 
 
 def find_workers() -> list[SeenWorker]:
@@ -85,8 +86,8 @@ def _worker(group: list[_Process]) -> SeenWorker:
 
 
 def _marked() -> Iterator[_Process]:
-    uptime = float((_PROC / "uptime").read_text().split()[0])
-    for entry in _PROC.iterdir():
+    uptime = float((PROC / "uptime").read_text().split()[0])
+    for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile, or is another user's
                 process = _read(entry, uptime)

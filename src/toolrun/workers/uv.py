@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
@@ -85,28 +85,51 @@ async def run_uv(
     arguments: Sequence[str], *, directory: Path, variables: Mapping[str, str], on_line: Callable[[str], None]
 ) -> Outcome:
     """Run uv to its end. When cancelled, uv and all that it started is killed. OSError: it cannot be started."""
-    transport, run = await asyncio.get_running_loop().subprocess_exec(
-        lambda: _Run(on_line),
-        *("/bin/sh", "-c", _GUARDED, "sh", find_uv(), *arguments),
-        cwd=directory,
-        env=variables,
-        start_new_session=True,
+    # asyncio loses the pipes of a process whose start is cancelled, and then waits for them.
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: _Run(on_line),
+            *("/bin/sh", "-c", _GUARDED, "sh", find_uv(), *arguments),
+            cwd=directory,
+            env=variables,
+            start_new_session=True,
+        )
     )
     try:
+        await settled(starting)
+        transport, run = starting.result()
         await run.exited.wait()
     finally:
-        try:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(transport.get_pid(), signal.SIGKILL)  # the guard is in the group: its id is still ours
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LINGER):
-                    await run.exited.wait()
-                    await run.drained.wait()
-        finally:
-            transport.close()
+        if starting.exception() is None:
+            await _end(*starting.result())
     code = transport.get_returncode()
     assert code is not None
     return Outcome(code, run.text(1), run.text(2))
+
+
+async def settled(task: asyncio.Future[Any]) -> None:
+    """Wait until a task is done. A cancellation is raised only then."""
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        raise cancellation
+
+
+async def _end(transport: asyncio.SubprocessTransport, run: _Run) -> None:
+    """Kill what is left of the group, and let go of it."""
+    try:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)  # the guard is in the group: its id is still ours
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER):
+                await run.exited.wait()
+                await run.drained.wait()
+    finally:
+        transport.close()
 
 
 class _Run(asyncio.SubprocessProtocol):

@@ -114,6 +114,7 @@ STANDARD = [
     (list["Point"], array_of(POINT)),
     (List["Point"], array_of(POINT)),  # noqa: UP006
     ("list[Point] | None", {"anyOf": [array_of(POINT), NULL]}),
+    ("'list[Point]'", array_of(POINT)),
 ]
 
 
@@ -148,6 +149,7 @@ def test_what_is_beyond_the_standard_library_is_pydantics(hint: object, schema: 
         (Foreign, "parameter 'value': Foreign has no form in JSON; any value is accepted"),
         (Callable[[int], int], "has no form in JSON; any value is accepted"),
         ("Missing", "the type hint 'Missing' cannot be resolved (name 'Missing' is not defined)"),
+        ("'\"Missing\"'", "is text"),
         (list["Missing"], "the type hint 'Missing' cannot be resolved"),  # type: ignore[name-defined]  # noqa: F821
     ],
 )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from engines import MemoryEngine, MemoryWorker
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from engines import MemoryEngine, MemoryWorker
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
 from toolrun.workers.engine import WorkerSpec
 from toolrun.workers.member import Answered
@@ -43,7 +43,7 @@ class Expected:
     pool: Pool
     task: asyncio.Task[Answered]
     worker: MemoryWorker | None = None
-    """Where it was sent."""
+    """Where it was sent, if it was."""
     fate: type[BaseException] | None = None
     """What ended it, if it was sent and nobody answered it."""
     answered: bool = False
@@ -63,13 +63,12 @@ class PoolMachine(RuleBasedStateMachine):
         self.clock.start()
         self.engine = MemoryEngine(ready=False, lingers=True)
         self.expected: list[Expected] = []
+        self.rubbish: set[MemoryWorker] = set()
         self.retired: list[Pool] = []
         self.closing: dict[Pool, asyncio.Task[None]] = {}
         self.limits = PoolLimits()
 
-    @initialize(
-        concurrency=st.integers(1, 3), max_workers=st.integers(1, 3), max_calls=st.none() | st.integers(1, 3)
-    )
+    @initialize(concurrency=st.integers(1, 3), max_workers=st.integers(1, 3), max_calls=st.none() | st.integers(1, 3))
     def open(self, concurrency: int, max_workers: int, max_calls: int | None) -> None:
         self.limits = PoolLimits(
             concurrency=concurrency, max_workers=max_workers, max_calls=max_calls, start_timeout=START_TIMEOUT
@@ -97,46 +96,13 @@ class PoolMachine(RuleBasedStateMachine):
             call.fate = asyncio.CancelledError
             self._settle()
 
-    @rule(call=calls)
-    def cancel_in_the_moment_of_its_answer(self, call: Expected) -> None:
-        if call.is_running:
-
-            async def answer_and_cancel() -> None:
-                self._answer(call)
-                call.task.cancel()
-
-            self.loop.run_until_complete(answer_and_cancel())
-            call.answered, call.fate = False, asyncio.CancelledError
-            self._settle()
-
-    @rule(call=calls)
-    def cancel_in_the_moment_of_its_turn(self, call: Expected) -> None:
-        """Before whoever was handed a worker gets to use it."""
-        if call.task.done() or call.worker is not None:
-            return
-
-        async def make_ready() -> None:
-            for worker in self._starting():
-                worker.be_ready()
-
-        self.loop.run_until_complete(make_ready())
-        call.task.cancel()
-        call.fate = asyncio.CancelledError
-        self._settle()
-
     @rule()
     def edit(self) -> None:
-        """The script gets a new pool; the old one is left to its calls."""
-        self._settle(self.pool.retire)
-        self.retired.append(self.pool)
-        self.pool = self._new_pool()
+        self._settle(self._edit)
 
     @rule(drain=st.sampled_from([0.0, 3.0]))
     def close(self, drain: float) -> None:
-        """While calls run and wait; others come to the next pool."""
-        self.closing[self.pool] = self.loop.create_task(self.pool.close(drain))
-        self._settle()
-        self.pool = self._new_pool()
+        self._settle(lambda: self._close(drain))
 
     # What workers do.
 
@@ -175,19 +141,45 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data(), code=st.sampled_from([0, 3, -9, -11]))
     def die(self, data: st.DataObject, code: int) -> None:
         worker = data.draw(st.sampled_from(self._alive()))
-        for call in self._running():
-            if call.worker is worker:
-                call.fate = WorkerLostError
         self._settle(lambda: worker.end(code))
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data())
     def talk_rubbish(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self._alive()))
-        for call in self._running():
-            if call.worker is worker:
-                call.fate = ProtocolError
-        self._settle(lambda: worker.listener.received(b"Traceback (most recent call last):\n"))
+        self._settle(lambda: self._talk_rubbish(worker))
+
+    @precondition(lambda self: self._starting() or self._running())
+    @rule(data=st.data(), turns=st.integers(0, 2), event=st.sampled_from(["cancel", "die", "rubbish", "edit", "close"]))
+    def race(self, data: st.DataObject, turns: int, event: str) -> None:
+        """A worker becomes free, and something happens before the next call gets to use it."""
+        starting, running = self._starting(), self._running()
+        first = data.draw(st.sampled_from([*starting, *running]))
+        pending = [call for call in self.expected if not call.task.done()]
+        victim = data.draw(st.sampled_from(pending or [None]))
+
+        async def happen() -> None:
+            if isinstance(first, MemoryWorker):
+                first.be_ready()
+            else:
+                self._answer(first)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            worker = first if isinstance(first, MemoryWorker) else first.worker
+            assert worker is not None
+            if event == "cancel" and victim is not None and victim.task.cancel():
+                victim.answered, victim.fate = False, asyncio.CancelledError
+            elif event == "die":
+                worker.end(-9)
+            elif event == "rubbish" and not worker.ended:
+                self._talk_rubbish(worker)
+            elif event == "edit":
+                self._edit()
+            elif event == "close":
+                self._close(0.0)
+
+        self.loop.run_until_complete(happen())
+        self._settle()
 
     @rule(seconds=st.sampled_from([0.5, 5.0, START_TIMEOUT + 1, 31.0, 700.0]))
     def let_time_pass(self, seconds: float) -> None:
@@ -251,7 +243,7 @@ class PoolMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever state it is in: calls that can be answered are, and after closing nothing is left."""
         try:
-            for _ in range(100):
+            for _ in range(10 + 2 * len(self.expected)):
                 self._settle(lambda: [worker.be_ready() for worker in self._starting()])
                 self._settle(lambda: [self._answer(call) for call in self._running()])
                 self._settle(self._end_killed_and_closed)
@@ -295,6 +287,21 @@ class PoolMachine(RuleBasedStateMachine):
         call.worker.say(id=number, result=call.token, error=None)
         call.answered = True
 
+    def _edit(self) -> None:
+        """The script gets a new pool; the old one is left to its calls."""
+        self.pool.retire()
+        self.retired.append(self.pool)
+        self.pool = self._new_pool()
+
+    def _close(self, drain: float) -> None:
+        """While calls run and wait; others come to the next pool."""
+        self.closing[self.pool] = self.loop.create_task(self.pool.close(drain))
+        self.pool = self._new_pool()
+
+    def _talk_rubbish(self, worker: MemoryWorker) -> None:
+        self.rubbish.add(worker)
+        worker.listener.received(b"Traceback (most recent call last):\n")
+
     def _pools(self) -> list[Pool]:
         return [*self.retired, *self.closing, self.pool]
 
@@ -304,11 +311,20 @@ class PoolMachine(RuleBasedStateMachine):
                 worker.end(0)
 
     def _settle(self, action: Callable[[], object] = lambda: None) -> None:
-        """Do something, let everything happen that needs no more time, and take note of what was sent."""
+        """Do something, let everything happen that needs no more time, and take note of what became of the calls."""
+        self._turn(action)
+        if any(call.pool in self.closing and call.worker.killed for call in self._running()):
+            self._turn(self._end_killed_and_closed)  # closing does not wait for ever: their workers go
+        for call in self._running():
+            if call.worker in self.rubbish:
+                call.fate = ProtocolError
+            elif call.worker.ended:
+                call.fate = WorkerLostError
 
+    def _turn(self, action: Callable[[], object]) -> None:
         async def turns() -> None:
             action()
-            for _ in range(40):
+            for _ in range(12):
                 await asyncio.sleep(0)
 
         self.loop.run_until_complete(turns())
@@ -316,11 +332,6 @@ class PoolMachine(RuleBasedStateMachine):
         for worker in self.engine.workers:
             for request in worker.requests:
                 by_token[request["kwargs"]["token"]].worker = worker
-        lost = [call for call in self._running() if call.pool in self.closing and call.worker.killed]
-        for call in lost:  # closing does not wait for them for ever
-            call.fate = WorkerLostError
-        if lost:
-            self._settle(self._end_killed_and_closed)
 
     def _alive(self) -> list[MemoryWorker]:
         return [worker for worker in self.engine.workers if not worker.ended]
@@ -332,5 +343,5 @@ class PoolMachine(RuleBasedStateMachine):
         return [call for call in self.expected if call.is_running]
 
 
-PoolMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+PoolMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
 TestPoolMachine = PoolMachine.TestCase

@@ -102,6 +102,8 @@ class Reader:
     def _read_text(self, text: str) -> Kind:
         try:
             hint = eval(text, self._scope)
+            if isinstance(hint, str):  # in quotes, where all annotations are text already
+                hint = eval(hint, self._scope)
         except Exception as error:  # noqa: BLE001  the script's own names
             return self._give_up(f"the type hint '{text}' cannot be resolved ({error})")
         if isinstance(hint, str):

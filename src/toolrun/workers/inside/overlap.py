@@ -13,6 +13,7 @@ import threading
 
 from . import codec, script
 from . import serve as serial
+from .loop import event_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ class Overlap:
         self._worker = worker
         self._port = worker.port
         self._limit = limit
-        self._loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self._loop)
+        self._loop = event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._threads = 0
         self._queue: queue.SimpleQueue[tuple[contextvars.Context, serial.Call]] = queue.SimpleQueue()

@@ -32,7 +32,7 @@ def load(path: str) -> Script:
         os.close(file)
     directory, _, name = path.rpartition("/")
     name = name[:-3] if name.endswith(".py") else name
-    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+    if name in sys.modules:  # such as time.py
         name = f"toolrun_script_{name}"
     sys.path.insert(0, directory)
     sys.argv = [path]

@@ -238,25 +238,11 @@ class Worker:
             log_traceback(call, caught)
 
     def _complete(self, awaitable: Awaitable[Any]) -> Any:
-        """On one event loop for all calls, so that what the script keeps (a client, a pool) stays usable."""
-        import asyncio
+        from . import loop
 
         if self._loop is None or self._loop.is_closed():
-            self._loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self._loop)
-        task = self._loop.create_task(_awaited(awaitable))
-        while True:
-            try:
-                return self._loop.run_until_complete(task)
-            except (SystemExit, KeyboardInterrupt, RuntimeError):
-                # Of another task: it gets out of the loop at once, and then also to whoever awaits that task.
-                # RuntimeError: the tool has stopped the loop.
-                if task.done():
-                    raise
-
-
-async def _awaited(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
+            self._loop = loop.event_loop()
+        return loop.complete(self._loop, awaitable)
 
 
 def _ignore(number: int) -> None:

@@ -1,0 +1,265 @@
+"""The commands around scripts: environments made ahead, workers seen from outside, and what a user is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from console import LIMIT, TOOLRUN, on_terminal, run, started, toolrun
+from environments import header
+
+GREET = '''
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello {name}!"
+'''
+HANG = '''
+import subprocess, sys
+
+def hang() -> str:
+    """Hang, together with a program."""
+    print("started", file=sys.stderr, flush=True)
+    subprocess.run(["sleep", "600"])
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty project with a cache of its own."""
+    (tmp_path / "toolrun.toml").write_text('[workers]\ncache = "cache"\n')
+    (tmp_path / "tools").mkdir()
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def cache_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.CACHE", "")  # an empty variable counts as unset, so the file decides
+
+
+def write_script(project: Path, name: str, body: str, *lines: str) -> Path:
+    path = project / "tools" / f"{name}.py"
+    path.write_text(header(*lines or ("dependencies = []",)) + dedent(body), encoding="utf-8")
+    return path
+
+
+def missing_wheel(project: Path) -> str:
+    """A dependency that uv cannot install, without asking anybody."""
+    return f'dependencies = ["gone @ file://{project}/gone-1.0-py3-none-any.whl"]'
+
+
+def test_sync_makes_the_environment_of_each_script_and_names_its_tools(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    write_script(project, "two", GREET + GREET.replace("greet", "welcome"))
+    done = toolrun("sync", cwd=project)
+    assert done.returncode == 0
+    assert done.stdout == "tools/greet.py  ready  greet\ntools/two.py    ready  two.greet, two.welcome\n"
+    assert "greet: making its environment (no packages)\n" in done.stderr
+    again = toolrun("sync", cwd=project)
+    assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
+
+
+def test_sync_makes_an_environment_that_is_gone(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    [before] = json.loads(toolrun("sync", "--json", cwd=project).stdout)
+    shutil.rmtree(project / "cache" / "environments")
+    done = toolrun("sync", "--json", cwd=project)
+    assert "greet: making its environment" in done.stderr
+    [after] = json.loads(done.stdout)
+    assert Path(after.pop("environment")).exists()
+    assert after == {"script": "tools/greet.py", "tools": ["greet"], "error": None}
+    assert not Path(before["environment"]).exists()
+
+
+def test_sync_says_in_the_words_of_uv_what_failed_and_makes_the_others(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    write_script(project, "lacking", GREET, missing_wheel(project))
+    write_script(project, "malformed", GREET, "dependencies = [")
+    done = toolrun("sync", cwd=project)
+    assert done.returncode == 1
+    states = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert states == [["tools/greet.py", "ready"], ["tools/lacking.py", "failed"], ["tools/malformed.py", "failed"]]
+    assert re.search(r"^toolrun: tools/lacking.py: Cannot make the environment .*\nuv says: .*gone", done.stderr, re.M)
+    assert "toolrun: tools/malformed.py: has a header that is not valid (PEP 723), so it is not run" in done.stderr
+    assert done.stderr.count("Cannot make the environment") == 1
+
+
+def test_sync_names_a_function_that_is_no_tool(project: Path) -> None:
+    write_script(project, "two", GREET + "\ndef silent() -> str:\n    return ''\n")
+    done = toolrun("sync", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "tools/two.py  ready  two.greet\n")
+    assert "'two.silent' has no description" in done.stderr
+
+
+def test_sync_without_scripts_says_how_to_get_one(project: Path) -> None:
+    done = toolrun("sync", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "toolrun new NAME --script" in done.stderr
+
+
+def test_new_writes_a_script_that_works_without_a_network(project: Path) -> None:
+    done = toolrun("new", "greet", "--script", cwd=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    commands = re.findall(r"^  toolrun (.*)$", done.stdout, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        again = toolrun(*command.split(), cwd=project, env={"UV_OFFLINE": "1", "UV_CACHE_DIR": str(project / "uv")})
+        assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == "hello hello\n"
+    logged = toolrun("-v", *commands[1].split(), cwd=project).stderr
+    assert "info toolrun.worker: greet: repeating times=2" in logged
+
+
+def test_list_and_describe_tell_the_file_of_a_script(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    assert toolrun("list", cwd=project).stdout == "greet  tools/greet.py  Greet somebody.\n"
+    assert "Source: tools/greet.py\n" in toolrun("describe", "greet", cwd=project).stdout
+
+
+def test_an_unchanged_script_is_listed_without_its_environment(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    first = toolrun("list", cwd=project)
+    shutil.rmtree(project / "cache" / "environments")
+    again = toolrun("-v", "list", cwd=project)
+    assert again.stdout == first.stdout
+    assert "making" not in again.stderr
+    assert not (project / "cache" / "environments").exists()
+
+
+@pytest.mark.parametrize("command", [["list"], ["call", "greet", "name=Ada"]])
+def test_the_making_of_an_environment_is_shown_on_a_terminal(command: list[str], project: Path) -> None:
+    write_script(project, "greet", GREET)
+    _, written = on_terminal(str(TOOLRUN), *command, cwd=project)
+    assert "greet: making its environment (no packages)" in written.splitlines()[0]
+    _, written = on_terminal(str(TOOLRUN), *command, cwd=project)
+    assert "making" not in written
+
+
+def test_the_making_of_an_environment_is_logged_in_a_pipe(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    logged = toolrun("-v", "call", "greet", "name=Ada", cwd=project)
+    assert "info toolrun: greet: making its environment (no packages)\n" in logged.stderr
+    shutil.rmtree(project / "cache")
+    silent = toolrun("call", "greet", "name=Ada", cwd=project)
+    assert (silent.stdout, silent.stderr) == ("Hello Ada!\n", "")
+
+
+def test_a_function_that_cannot_be_a_tool_is_a_warning(project: Path) -> None:
+    write_script(project, "two", GREET + '\ndef numbers():\n    "Numbers."\n    yield 1\n')
+    for _ in range(2):  # the second time from the cache
+        done = toolrun("list", cwd=project)
+        assert done.stdout == "two  tools/two.py  Greet somebody.\n"
+        assert "tools/two.py: 'numbers' is no tool: it is a generator" in done.stderr
+
+
+def test_workers_shows_the_process_of_a_call_and_none_after_its_deadline(project: Path) -> None:
+    script = write_script(project, "hang", HANG)
+    with started("call", "hang", "--timeout", "600", "-v", cwd=project) as process:
+        assert process.stderr is not None
+        assert any("hang: started" in line for line in process.stderr)
+        shown = toolrun("workers", "--json", cwd=project)
+        [worker] = [it for it in json.loads(shown.stdout) if it["host"] == process.pid]
+        assert worker["script"] == str(script)
+        assert worker["state"] in ("running", "waiting")
+        assert worker["memory"] > 1_000_000
+        assert worker["age"] >= 0
+        table = toolrun("workers", cwd=project).stdout
+        assert re.search(rf"^tools/hang.py +pid {worker['pid']} .* host {process.pid}$", table, re.MULTILINE)
+        _, written = on_terminal(str(TOOLRUN), "workers", cwd=project, env={"NO_COLOR": "1", "COLUMNS": "200"})
+        assert "SCRIPT" in written
+        process.kill()
+        process.communicate(timeout=LIMIT)
+    done = toolrun("call", "hang", "--timeout", "0.5", cwd=project)
+    assert done.returncode == 1
+    assert "it may have acted. Its process is gone.\n" in done.stderr
+    left = json.loads(toolrun("workers", "--json", cwd=project).stdout)
+    assert not [it for it in left if it["script"] == str(script) and it["pid"] != worker["pid"]]
+
+
+def test_workers_says_when_there_are_none(project: Path) -> None:
+    proc = project / "proc"
+    proc.mkdir()
+    (proc / "uptime").write_text("100.0 1.0\n")
+    (proc / "self").mkdir()
+    (proc / "self" / "environ").touch()
+    code = f"""
+        from pathlib import Path
+        from toolrun.cli import main
+        from toolrun.workers import survey
+        survey.PROC = Path({str(proc)!r})
+        raise SystemExit(main(["workers"]))
+    """
+    done = run(sys.executable, "-c", dedent(code), cwd=project)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("toolrun: no worker runs")
+
+
+def test_workers_says_when_the_system_cannot_tell(project: Path) -> None:
+    code = """
+        import sys
+        from toolrun.cli import main
+        from toolrun.cli import workers
+        sys.platform = "darwin"
+        raise SystemExit(main(["workers"]))
+    """
+    done = run(sys.executable, "-c", dedent(code), cwd=project)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "on Linux only" in done.stderr
+
+
+def test_doctor_tells_the_state_of_each_script(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    write_script(project, "lacking", GREET, missing_wheel(project))
+    write_script(project, "malformed", GREET, "dependencies = [")
+    write_script(project, "broken", "import nothing_of_that_name\n")
+    done = toolrun("doctor", "--json", cwd=project)
+    assert done.returncode == 1
+    checks = [it for it in json.loads(done.stdout)["checks"] if it["subject"] == "script"]
+    found = {re.search(r"tools/(\w+)\.py", it["message"])[1]: it for it in checks}  # type: ignore[index]
+    assert {name: it["status"] for name, it in found.items()} == {
+        "broken": "problem",
+        "greet": "ok",
+        "lacking": "problem",
+        "malformed": "problem",
+    }
+    assert "uv says:" in found["lacking"]["message"]
+    assert "its block is not valid TOML" in found["malformed"]["message"]
+    assert "No module named 'nothing_of_that_name'" in found["broken"]["message"]
+    assert all("toolrun sync" in it["advice"] for it in checks if it["status"] == "problem")
+
+
+def test_doctor_says_when_an_environment_is_not_made(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    toolrun("list", cwd=project)
+    shutil.rmtree(project / "cache" / "environments")
+    done = toolrun("doctor", cwd=project)
+    assert done.returncode == 0
+    assert "warning  script         tools/greet.py: its environment is not made\n" in done.stdout
+    assert "→ toolrun sync makes it now" in done.stdout
+
+
+def test_doctor_compares_the_secrets_of_a_script_with_what_it_is_granted(project: Path) -> None:
+    write_script(project, "greet", GREET, "dependencies = []", "[tool.toolrun]", 'secrets = ["ASKED", "BOTH"]')
+    config = 'cache = "cache"\n[secrets]\nASKED = "x"\nBOTH = "x"\nGRANTED = "x"\n'
+    (project / "toolrun.toml").write_text(f'[workers]\n{config}[tool.greet]\nsecrets = ["BOTH", "GRANTED"]\n')
+    checks = json.loads(toolrun("doctor", "--json", cwd=project).stdout)["checks"]
+    warnings = [it["message"] for it in checks if it["status"] == "warning"]
+    assert warnings == [
+        "ASKED: tools/greet.py asks for it, and none of its tools is granted it",
+        "GRANTED: greet is granted it, but tools/greet.py does not ask for it",
+    ]
+
+
+def test_the_end_of_the_program_ends_its_workers(project: Path) -> None:
+    write_script(
+        project, "pid", 'import os\n\ndef pid() -> int:\n    """Tell the process."""\n    return os.getpid()\n'
+    )
+    worker = int(toolrun("call", "pid", cwd=project).stdout)
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
