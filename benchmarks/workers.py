@@ -99,7 +99,7 @@ class Pipe:
         data = self._dumps(request) + b"\n"
         while data:
             data = data[os.write(self.process.stdin.fileno(), data) :]
-        parts = []
+        parts: list[bytes] = []
         while not parts or not parts[-1].endswith(b"\n"):
             parts.append(os.read(self.process.stdout.fileno(), 1 << 18))
         return self._loads(b"".join(parts))["result"]

@@ -31,9 +31,9 @@ class State(Enum):
     """Gets nothing any more, and is gone or about to go."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answered:
-    """What a worker said about a call."""
+    """What a worker said about a call. A value, although not frozen, for the same reason as `Request`."""
 
     result: JSON
     error: str | None

@@ -49,8 +49,10 @@ class PoolLimits:
     """Seconds that a worker has to end by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
+    """A value, although not frozen: there is one for each call, and a frozen one takes three times as long to make."""
+
     function: str
     kwargs: Mapping[str, JSON]
     config: Mapping[str, JSON]

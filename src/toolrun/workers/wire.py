@@ -26,8 +26,10 @@ class Ready:
     info: dict[str, JSON]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
+    """A value, although not frozen: there is one for each call, and a frozen one takes three times as long to make."""
+
     id: int
     result: JSON
     error: str | None

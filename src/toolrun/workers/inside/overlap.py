@@ -92,10 +92,11 @@ class Overlap:
 
     def _run_at_once(self, call: serial.Call) -> None:
         serial.current.set(call)
-        coroutine = None
         try:
             coroutine = self._worker.functions[str(call.function)](**self._worker.arguments(call))
             coroutine.send(None)
+            coroutine.close()
+            raise RuntimeError("the function waits for something, although nothing is awaited in it")
         except StopIteration as stop:
             self._port.post(call, serial.success(call, stop.value), last=True)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
