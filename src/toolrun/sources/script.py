@@ -29,7 +29,7 @@ from toolrun.workers.engine import Engine, WorkerSpec
 from toolrun.workers.environment import Environments, Requirements, read_requirements
 from toolrun.workers.member import Member
 from toolrun.workers.pep723 import find_fault
-from toolrun.workers.pool import Pool, PoolLimits, Request
+from toolrun.workers.pool import Pool, PoolLimits, Request, RetiredError
 
 logger = logging.getLogger("toolrun")
 
@@ -161,8 +161,12 @@ class Script:
         return self._tools
 
     async def call(self, tool: ScriptTool, arguments: dict[str, JSON]) -> JSON:
-        request = self._request(tool, arguments, current_call.get())
-        return await call_worker(self.pool, tool.name, request)
+        while True:
+            request = self._request(tool, arguments, current_call.get())
+            try:
+                return await call_worker(self.pool, tool.name, request)
+            except RetiredError:  # it was edited while this call waited: the new version takes it
+                continue
 
     def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Remote | None:
         request = self._request(tool, arguments, call)
@@ -210,13 +214,16 @@ class Script:
             self._renewal = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
-        """Offer the tools of the new version."""
-        old = {tool.name for tool in self._tools}
-        try:
-            tools = await self.load()
-        except (CallError, ConfigError, OSError) as error:
-            logger.warning("%s: %s", self.path, error)
-            return
+        """Offer the tools of the new version, and of the next one if it is edited again meanwhile."""
+        version = None
+        while version is not self._version:
+            version, old = self._version, {tool.name for tool in self._tools}
+            try:
+                self._offer(await self.load(), old)
+            except (CallError, ConfigError, OSError) as error:
+                logger.warning("%s: %s", self.path, error)
+
+    def _offer(self, tools: list[ScriptTool], old: set[str]) -> None:
         manager = self._around.manager
         for name in old - {tool.name for tool in tools}:
             manager.remove(name)

@@ -57,7 +57,7 @@ from typing import IO, Any, Final, ParamSpec
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.workers.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.workers.pep723 import read_block, read_metadata
-from toolrun.workers.uv import Outcome, clean_variables, readable, run_uv, settled
+from toolrun.workers.uv import Outcome, clean_variables, readable, run_uv
 
 _LAYOUT: Final = 1
 """To be raised when environments are made in another way: those of before are not used again."""
@@ -333,10 +333,18 @@ def _publish(home: Path, venv: Path) -> Path:
 
 
 async def _in_thread(function: Callable[P, None], *arguments: P.args, **options: P.kwargs) -> None:
-    """Does not end before the function has, even when cancelled: it must not go on when the lock is let go of."""
+    """Ends when the function has, even if cancelled before: it must not go on when the lock is let go of."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **options))
-    await settled(task)
-    task.result()
+    failure: BaseException | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as cancellation:
+            failure = cancellation
+    raised = task.exception()
+    failure = failure or raised
+    if failure is not None:
+        raise failure
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import secrets
 import signal
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.workers.engine import Exit, Listener, WorkerInfo, WorkerSpec
+
+logger = logging.getLogger("toolrun.worker")
 
 MARKER: Final = "TOOLRUN_WORKER"
 _WATCHDOG: Final = Path(__file__).parent / "inside" / "watchdog.py"
@@ -49,9 +52,12 @@ class LocalEngine:
         return worker
 
     def _watch(self) -> None:
-        """Called when a worker says its first word: until then nothing of a tool's has run, and it starts faster."""
+        """Called when a worker says a word: until then nothing of a tool's has run, and it starts faster."""
         if self._watchdog is None:
-            self._watchdog = _start_watchdog(self._id)
+            try:
+                self._watchdog = _start_watchdog(self._id)
+            except OSError as error:  # no descriptors, no memory: its next word is another chance
+                logger.warning("the watchdog of the workers cannot be started: %s", error)
 
     async def close(self) -> None:
         for worker in list(self._workers):
@@ -80,7 +86,7 @@ class LocalWorker:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._marker = marker
-        self._on_word: Callable[[], None] | None = on_word
+        self._on_word = on_word
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
         self._together: list[bytes] = []
@@ -105,6 +111,15 @@ class LocalWorker:
                 resource.prlimit(self.pid, resource.RLIMIT_AS, (spec.memory, spec.memory))
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, self._err = (stream.fileno() for stream in streams if stream is not None)
+        try:
+            self._connect()
+        except OSError:  # there is no descriptor left to watch it with
+            self.kill()
+            self._process.wait()
+            self._release()
+            raise
+
+    def _connect(self) -> None:
         for descriptor in (self._in, self._out, self._err):
             os.set_blocking(descriptor, False)
             if _SET_PIPE_SIZE is not None:
@@ -194,9 +209,7 @@ class LocalWorker:
         if not data:
             self._loop.remove_reader(self._out)
             return False
-        if self._on_word is not None:
-            self._on_word()
-            self._on_word = None
+        self._on_word()
         self._listener.received(data)
         return True
 
@@ -245,7 +258,6 @@ class LocalWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)  # its children; the group's id is ours until it is reaped
         code = self._process.wait()
-        kill_marked(MARKER, self._marker)
         for _ in range(64):  # what it had written before it died; a survivor must not keep us here
             if not self._read():
                 break
@@ -255,15 +267,21 @@ class LocalWorker:
         if self._log_rest:
             self._log(self._log_rest)
         self._release()
+        try:
+            kill_marked(MARKER, self._marker)
+        except OSError as error:  # no descriptor to read /proc with; what it left is the watchdog's then
+            logger.warning("what the worker %d left running could not be looked for: %s", self.pid, error)
         self._gone.set()
         self._on_gone(self)
         self._listener.ended(Exit(code, "\n".join(self._tail)))
 
     def _close_input(self) -> None:
-        self._loop.remove_writer(self._in)
+        self._together.clear()
         self._outgoing.clear()
         if self._process.stdin is not None and not self._process.stdin.closed:
+            self._loop.remove_writer(self._in)
             self._process.stdin.close()
+            self._in = -1  # the number may soon be that of another file
 
     def _release(self) -> None:
         self._close_input()

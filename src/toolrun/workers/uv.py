@@ -15,10 +15,10 @@ import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
@@ -85,86 +85,77 @@ async def run_uv(
     arguments: Sequence[str], *, directory: Path, variables: Mapping[str, str], on_line: Callable[[str], None]
 ) -> Outcome:
     """Run uv to its end. When cancelled, uv and all that it started is killed. OSError: it cannot be started."""
-    # asyncio loses the pipes of a process whose start is cancelled, and then waits for them.
-    starting = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            lambda: _Run(on_line),
+    # The pipes are ours: asyncio loses its own when the start is cancelled, and then waits for them for ever.
+    with ExitStack() as ours, ExitStack() as theirs:
+        stdin, _ = _pipe(theirs, ours)
+        output, stdout = _pipe(ours, theirs)
+        messages, stderr = _pipe(ours, theirs)
+        readers = _Reader(output, lambda line: None), _Reader(messages, on_line)
+        for reader in readers:
+            ours.callback(reader.close)
+        process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", _GUARDED, "sh", find_uv(), *arguments),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
             cwd=directory,
             env=variables,
             start_new_session=True,
         )
-    )
-    try:
-        await settled(starting)
-        transport, run = starting.result()
-        await run.exited.wait()
-    finally:
-        if starting.exception() is None:
-            await _end(*starting.result())
-    code = transport.get_returncode()
-    assert code is not None
-    return Outcome(code, run.text(1), run.text(2))
-
-
-async def settled(task: asyncio.Future[Any]) -> None:
-    """Wait until a task is done. A cancellation is raised only then."""
-    cancellation: asyncio.CancelledError | None = None
-    while not task.done():
+        theirs.close()
         try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancellation = error
-    if cancellation is not None:
-        raise cancellation
+            code = await process.wait()
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # the guard is in the group: its id is still ours
+            await process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER):
+                    for reader in readers:
+                        await reader.ended.wait()
+    return Outcome(code, *(reader.text() for reader in readers))
 
 
-async def _end(transport: asyncio.SubprocessTransport, run: _Run) -> None:
-    """Kill what is left of the group, and let go of it."""
-    try:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(transport.get_pid(), signal.SIGKILL)  # the guard is in the group: its id is still ours
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER):
-                await run.exited.wait()
-                await run.drained.wait()
-    finally:
-        transport.close()
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """A pipe whose ends are closed with the stacks."""
+    read, write = os.pipe()
+    reading.callback(os.close, read)
+    writing.callback(os.close, write)
+    return read, write
 
 
-class _Run(asyncio.SubprocessProtocol):
-    """Collects what a process writes. Its end is taken from the process, not from the end of its output."""
+class _Reader:
+    """Keeps what comes out of a pipe, and passes lines on until there is an error."""
 
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self.exited = asyncio.Event()
-        self.drained = asyncio.Event()
+    def __init__(self, descriptor: int, on_line: Callable[[str], None]) -> None:
+        self.ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
         self._on_line = on_line
-        self._written = {1: bytearray(), 2: bytearray()}
-        self._open = {1, 2}
+        self._content = bytearray()
         self._told = 0
         self._failed = False
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        written = self._written[fd]
-        written += data[: _MAX_OUTPUT - len(written)]
-        if fd == 2:
-            complete = written.rfind(b"\n") + 1
-            for line in written[self._told : complete].decode("utf-8", "replace").splitlines():
-                self._tell(_ANSI.sub("", line))
-            self._told = max(self._told, complete)
+    def close(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+
+    def text(self) -> str:
+        return self._content.decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        data = os.read(self._descriptor, 1 << 16)
+        if not data:
+            self.close()
+            self.ended.set()
+        self._content += data[: _MAX_OUTPUT - len(self._content)]
+        complete = self._content.rfind(b"\n") + 1
+        for line in self._content[self._told : complete].decode("utf-8", "replace").splitlines():
+            self._tell(_ANSI.sub("", line))
+        self._told = max(self._told, complete)
 
     def _tell(self, line: str) -> None:
         self._failed = self._failed or _MESSAGE.match(line) is not None  # what follows is the error's own text
         if line.strip() and not self._failed:
             self._on_line(line.strip())
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open.discard(fd)
-        if not self._open:
-            self.drained.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-    def text(self, fd: int) -> str:
-        return self._written[fd].decode("utf-8", "replace")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from engines import MemoryEngine
 
+from engines import MemoryEngine
 from toolrun import SideEffects
 from toolrun.context import Progress
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
@@ -205,7 +205,7 @@ async def test_a_worker_that_cannot_be_started_or_loaded_or_is_never_ready_answe
         with pytest.raises(CallError, match=r"SyntaxError|keeps dying"):
             await task
     slow, _ = make(MemoryEngine(ready=False), start_timeout=0.01)
-    with pytest.raises(UnavailableError, match="not ready within 0.01 s"):
+    with pytest.raises(UnavailableError, match=r"not ready within 0\.01 s"):
         await slow.run(REQUEST)
 
 

@@ -343,5 +343,5 @@ class PoolMachine(RuleBasedStateMachine):
         return [call for call in self.expected if call.is_running]
 
 
-PoolMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+PoolMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestPoolMachine = PoolMachine.TestCase

@@ -61,8 +61,14 @@ def test_each_message_is_known(line: bytes, message: object) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"hello", b"[1]", b"3", b"{}", b'{"id":"1","result":1,"error":null}', b'{"id":true,"result":1,"error":null}']
-    + [
+    [
+        b"",
+        b"hello",
+        b"[1]",
+        b"3",
+        b"{}",
+        b'{"id":"1","result":1,"error":null}',
+        b'{"id":true,"result":1,"error":null}',
         b'{"id":1,"result":1}',
         b'{"id":1,"error":7,"result":null}',
         b'{"ready":1}',
