@@ -242,9 +242,9 @@ class Pool:
             async with asyncio.timeout(self.limits.start_timeout):
                 await member.ready
         except (CallError, OSError) as error:  # TimeoutError is an OSError
-            if member is None or member in self._members:  # else its death has been counted
-                self._breaker.died(monotonic())
-            if member is not None:
+            if member is not None:  # else there is no environment, which says nothing of the script
+                if member in self._members:  # else its death has been counted
+                    self._breaker.died(monotonic())
                 self._discard(member)
             failure = self._start_failure(error)
             if not any(it.state is State.READY for it in self._members):
