@@ -22,11 +22,9 @@ from types import CoroutineType, TracebackType
 from typing import Any, Final
 
 from toolrun.context import Call, current_call
+from toolrun.deadline import Outcome
 
 _NOTHING: Final = object()
-
-Outcome = tuple[object, BaseException | None]
-"""The value a coroutine returned, or what it raised."""
 
 
 class Carrier(Coroutine[object, object, None]):

@@ -1,8 +1,8 @@
 """One timer for the deadlines of all running calls of an event loop.
 
 A timer of its own for each call costs more than the rest of the call, and almost none of them ever fires. Here a call
-writes its deadline into a dict and takes it out again; the one timer runs to the earliest deadline that was known when
-it was set, looks who is due, and is set anew.
+is written into a dict and taken out again; the one timer runs to the earliest deadline that was known when it was set,
+looks who is due, and is set anew.
 """
 
 from __future__ import annotations
@@ -10,26 +10,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
+from typing import Protocol
 
-Expire = Callable[[], object]
+from toolrun.context import Call
+from toolrun.errors import CallTimeoutError, SideEffects
+
+Outcome = tuple[object, BaseException | None]
+"""The value a body returned, or what it raised."""
+
+
+class Running(Protocol):
+    """A body that runs: in a task, in a thread, in another process."""
+
+    outcome: asyncio.Future[Outcome]
+    on_end: Callable[[], object] | None
+    """Called when the body has ended, however long after the answer."""
+
+    def give_up(self) -> object:
+        """Nobody waits for it any more: stop it, if it can be stopped."""
+
+
+class DeadlineError(CallTimeoutError):
+    """The deadline of the call itself, as opposed to a time-out that the tool raised."""
 
 
 class Deadlines:
-    """Calls back whoever is still there when its time has come. Times are those of `time.perf_counter`."""
+    """Gives every call that is still running at its deadline its outcome."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: dict[object, tuple[float, Expire]] = {}
+        self._running: dict[Running, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
-    def add(self, key: object, deadline: float, expire: Expire) -> None:
-        self._waiting[key] = (deadline, expire)
-        if deadline < self._due:
-            self._set(deadline)
+    def add(self, running: Running, call: Call) -> None:
+        self._running[running] = call
+        if call.deadline < self._due:
+            self._set(call.deadline)
 
-    def remove(self, key: object) -> None:
-        self._waiting.pop(key, None)
+    def remove(self, running: Running) -> None:
+        self._running.pop(running, None)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -44,9 +64,17 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer, self._due = None, float("inf")
         now = perf_counter()
-        for key, (deadline, expire) in list(self._waiting.items()):
-            if deadline <= now:
-                del self._waiting[key]
-                expire()
-        if self._waiting:
-            self._set(min(deadline for deadline, _ in self._waiting.values()))
+        for running, call in list(self._running.items()):
+            if call.deadline <= now:
+                del self._running[running]
+                if not running.outcome.done():
+                    running.outcome.set_result((None, _expired(call)))
+        if self._running:
+            self._set(min(call.deadline for call in self._running.values()))
+
+
+def _expired(call: Call) -> DeadlineError:
+    message = f"Tool '{call.name}' timed out after {call.deadline - call.started:g} s"
+    if call.phase:
+        return DeadlineError(f"{message}, before it began: {call.phase}", side_effects=SideEffects.NOT_STARTED)
+    return DeadlineError(message)

@@ -14,20 +14,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.binding import Binding, Mode
 from toolrun.blocking import run_blocking
-from toolrun.carrier import Carrier, Carriers, Outcome, complete
+from toolrun.carrier import Carrier, Carriers, complete
 from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
-from toolrun.deadline import Deadlines
+from toolrun.deadline import DeadlineError, Deadlines, Outcome, Running
 from toolrun.errors import (
     CallError,
-    CallTimeoutError,
     InvalidArgumentsError,
     OverloadedError,
-    SideEffects,
     UnknownToolError,
 )
 from toolrun.failure import explain
@@ -64,17 +62,6 @@ class Health:
     """Threads, by tool, in which a call still runs that was answered at its deadline."""
     lingering: int
     """Async calls that were cancelled at their deadline and have not ended."""
-
-
-class Running(Protocol):
-    """A body that runs: in a task, in a thread, in another process."""
-
-    outcome: asyncio.Future[Outcome]
-    on_end: Callable[[], object] | None
-    """Called when the body has ended, however long after the answer."""
-
-    def give_up(self) -> object:
-        """Nobody waits for it any more: stop it, if it can be stopped."""
 
 
 class _Home:
@@ -340,11 +327,10 @@ class ToolExecutor:
     async def _wait(self, running: Running, call: Call, home: _Home, place: Place) -> Outcome:
         """The outcome of a body that runs, or that of its deadline. What is not waited for any more is given up."""
         running.on_end = place.ended
-        outcome = running.outcome
-        home.deadlines.add(running, call.deadline, lambda: _expire(outcome, call))
+        home.deadlines.add(running, call)
         try:
-            value, error = await outcome
-            if isinstance(error, _Expired):
+            value, error = await running.outcome
+            if isinstance(error, DeadlineError):
                 running.give_up()
         except asyncio.CancelledError:
             running.give_up()
@@ -389,19 +375,6 @@ class ToolExecutor:
             notify(*news)
         except Exception:  # an observer's failure is not the call's
             logger.exception("an observer failed")
-
-
-class _Expired(CallTimeoutError):
-    """This call's own deadline, as opposed to a time-out that the tool raised."""
-
-
-def _expire(outcome: asyncio.Future[Outcome], call: Call) -> None:
-    if not outcome.done():
-        message = f"Tool '{call.name}' timed out after {call.deadline - call.started:g} s"
-        expired = _Expired(message)
-        if call.phase:
-            expired = _Expired(f"{message}, before it began: {call.phase}", side_effects=SideEffects.NOT_STARTED)
-        outcome.set_result((None, expired))
 
 
 def _identity(value: object) -> object:

@@ -40,8 +40,6 @@ SUBJECT = '''
     _root = Path(__file__).parents[1]
     with (_root / "starts").open("a") as _file:
         _file.write(f"{os.getpid()}\\n")
-    if (_root / "at_import").exists():
-        exec((_root / "at_import").read_text())
 
 
     def _protocol() -> int:
@@ -70,6 +68,10 @@ SUBJECT = '''
         scope |= {"say": _say, "number": _number, "answer": os.getpid()}
         exec(code, scope)
         return scope["answer"]
+
+
+    if (_root / "at_import").exists():
+        exec((_root / "at_import").read_text())
 '''
 BYSTANDER = '''
     """Has nothing to do with it."""

@@ -1,0 +1,214 @@
+"""Workers that say something else than one answer to each call. The tools find the protocol and write to it themselves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from faults.bench import Project, Tools, children, is_lost, is_protocol_error, is_timeout, reported, until
+from toolrun import ErrorKind, SideEffects
+from toolrun.workers.wire import MAX_LINE
+
+WAIT_FOR = "while not Path({path!r}).exists(): time.sleep(0.005)"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        pytest.param(r"say(b'Traceback (most recent call last):\n')", "not JSON", id="garbage"),
+        pytest.param(r"say(b'\n')", "not JSON", id="an empty line"),
+        pytest.param(r"say(b'{\"id\":%d,\"result\":\"\xff\xfe\",\"error\":null}\n' % number())", "not JSON", id="not UTF-8"),
+        pytest.param(r"say(b'{\"id\":%d,\"result\":NaN,\"error\":null}\n' % number())", "not JSON", id="NaN"),
+        pytest.param(r"say(b'[' * 100_000 + b'\n')", "not JSON", id="deep"),
+        pytest.param(r"say(b'{\"id\":%d,\"result\":1}\n' % number())", "not a message", id="half an answer"),
+        pytest.param(r"say(b'{\"id\":\"%d\",\"result\":1,\"error\":null}\n' % number())", "not a message", id="id as text"),
+        pytest.param(f"say(b'x' * {MAX_LINE + 1})", "a line of more than", id="a line over the cap"),
+        pytest.param(f"say(b'x' * {MAX_LINE + 1} + b'\\n')", "a line of more than", id="a whole line over the cap"),
+    ],
+)
+async def test_what_is_no_message_costs_the_worker_its_life(project: Project, code: str, said: str) -> None:
+    async with project.open() as tools:
+        first = await tools.works()
+        refused = await tools.fault(f"{code}; time.sleep(60)")
+        assert is_protocol_error(refused)
+        assert said in refused.error
+        assert await tools.works() != first
+        await until(lambda: first not in children(), "the end of the worker")
+
+
+async def test_calls_that_wait_are_not_sent_to_a_worker_that_talks_rubbish(project: Project) -> None:
+    async with project.open(max_workers=1) as tools:
+        await tools.works()
+        async with tools.bystander():
+            call = await reported(
+                lambda report: tools.run("progress(1); time.sleep(0.05); say(b'rubbish\\n')", on_progress=report)
+            )
+            waiting = [asyncio.create_task(tools.run("answer = data", data=str(number))) for number in range(5)]
+            assert is_protocol_error(await call)
+            assert [(await it).result for it in waiting] == ["0", "1", "2", "3", "4"]
+
+
+async def test_rubbish_while_no_call_runs_costs_none(project: Project) -> None:
+    async with project.open() as tools:
+        gate = project.root / "gate"
+        code = f"""
+            import threading
+            def rubbish():
+                {WAIT_FOR.format(path=str(gate))}
+                say(b"rubbish\\n")
+            threading.Thread(target=rubbish, daemon=True).start()
+        """
+        first = (await tools.run(code)).result
+        async with tools.bystander():
+            gate.touch()
+            await until(lambda: first not in children(), "the end of the worker")
+            assert await tools.works() != first
+
+
+async def test_rubbish_instead_of_a_start_means_that_the_tool_has_not_begun(project: Project) -> None:
+    async with project.open() as tools:
+        project.at_import("_say(b'hello\\n')")
+        refused = await tools.fault("")
+        assert (refused.error_kind, refused.side_effects) == (ErrorKind.PROTOCOL, SideEffects.NOT_STARTED)
+        project.at_import("")
+        await tools.works()
+
+
+async def test_half_a_line_before_its_death_is_no_answer(project: Project) -> None:
+    async with project.open() as tools:
+        first = await tools.works()
+        lost = await tools.fault("""say(b'{"id":%d,"result":"almost","error":nul' % number()); os._exit(3)""")
+        assert is_lost(lost)
+        assert await tools.works() != first
+
+
+async def test_a_whole_line_before_its_death_is_an_answer(project: Project) -> None:
+    async with project.open() as tools:
+        await tools.works()
+        async with tools.bystander():
+            answered = await tools.run("""say(b'{"id":%d,"result":"done","error":null}\\n' % number()); os._exit(3)""")
+        assert answered.result == "done"
+        await tools.works()
+
+
+async def test_an_answer_may_come_byte_by_byte(project: Project) -> None:
+    async with project.open() as tools:
+        code = """
+            for byte in b'{"id":%d,"result":"bit by bit","error":null}\\n' % number():
+                say(bytes([byte]))
+        """
+        async with tools.bystander():
+            assert (await tools.run(code)).result == "bit by bit"
+        await tools.works()
+
+
+async def test_two_answers_may_come_in_one_write(project: Project) -> None:
+    project.write("subject", concurrency=2)
+    async with project.open(max_workers=1) as tools:
+        await tools.works()
+        note = project.root / "note"
+        async with tools.bystander():
+            other = await reported(
+                lambda report: tools.run(
+                    f"Path({str(note)!r}).write_text(str(number())); progress(1); time.sleep(60)", on_progress=report
+                )
+            )
+            code = f"""
+                lines = b'{{"id":%d,"result":"mine","error":null}}\\n{{"id":%s,"result":"yours","error":null}}\\n'
+                say(lines % (number(), Path({str(note)!r}).read_bytes()))
+            """
+            assert (await tools.run(code)).result == "mine"
+            assert (await other).result == "yours"
+
+
+async def test_answers_to_calls_that_it_was_not_asked_are_ignored(project: Project) -> None:
+    async with project.open() as tools:
+        await tools.works()
+        code = """
+            for other in {0, -1, 10**12, *range(number() - 50, number() + 50)} - {number()}:
+                say(b'{"id":%d,"result":"stolen","error":null}\\n' % other)
+        """
+        async with tools.bystander():
+            first = await tools.run(code)
+            assert isinstance(first.result, int)
+        assert await tools.works() == first.result, "it does no harm, so it may live"
+
+
+async def test_of_two_answers_to_a_call_the_first_counts_and_the_next_call_gets_its_own(project: Project) -> None:
+    async with project.open() as tools:
+        await tools.works()
+        async with tools.bystander():
+            for number in range(3):
+                code = """say(b'{"id":%d,"result":"first","error":null}\\n' % number()); answer = "second" """
+                assert (await tools.run(code)).result == "first"
+                assert (await tools.run("answer = data", data=str(number))).result == str(number)
+
+
+async def test_an_answer_after_the_call_was_given_up_is_ignored(project: Project) -> None:
+    project.write("subject", concurrency=2)
+    async with project.open(max_workers=1) as tools:
+        first = await tools.works()
+        late, end = project.root / "late", project.root / "end"
+        async with tools.bystander():
+            other = await reported(
+                lambda report: tools.run(
+                    f"progress(1)\n{WAIT_FOR.format(path=str(end))}\nanswer = 'mine'", on_progress=report
+                )
+            )
+            code = f"{WAIT_FOR.format(path=str(late))}\nPath({str(end)!r}).touch()\nanswer = 'too late'"
+            given_up = await tools.run(code, timeout=0.3)
+            assert is_timeout(given_up)
+            late.touch()
+            assert (await other).result == "mine"
+        assert await tools.works() != first
+        await until(lambda: first not in children(), "the end of the worker")
+
+
+async def test_an_answer_at_the_deadline_is_that_of_its_call_or_none(project: Project) -> None:
+    async with project.open() as tools:
+        async with tools.bystander():
+            for number in range(12):
+                await tools.works()
+                result = await tools.run(
+                    "time.sleep(0.1); answer = data", data=str(number), timeout=0.1 + 0.0005 * number
+                )
+                assert result.result == str(number) if result.success else is_timeout(result)
+        await tools.works()
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        pytest.param("answer = [float('nan'), float('inf'), 1.5]", [None, None, 1.5], id="NaN"),
+        pytest.param("answer = {1: {2, 3}}", {"1": [2, 3]}, id="not quite JSON"),
+        pytest.param("answer = 'a\\ud800b'", "a\ufffdb", id="half a character"),
+        pytest.param("answer = 10**30", 10**30, id="a large number"),
+    ],
+)
+async def test_a_result_that_is_not_json_is_made_such(project: Project, code: str, result: object) -> None:
+    async with project.open() as tools:
+        assert await _result(tools, code) == result
+        await tools.works()
+
+
+async def test_a_result_that_has_no_form_in_json_is_its_text(project: Project) -> None:
+    async with project.open() as tools:
+        assert "object object at" in str(await _result(tools, "answer = object()"))
+        assert "generator" in str(await _result(tools, "answer = (it for it in [1])"))
+        assert "…" in str(await _result(tools, "answer = []; answer.append(answer)"))
+        angry = """
+            class Angry:
+                def __str__(self): raise ValueError("no")
+                __repr__ = __getattr__ = __iter__ = __str__
+            answer = {"it": Angry()}
+        """
+        assert "Angry" in str(await _result(tools, angry))
+        await tools.works()
+
+
+async def _result(tools: Tools, code: str) -> object:
+    async with tools.bystander():
+        answered = await tools.run(code)
+    assert answered.success, answered.error
+    return answered.result
