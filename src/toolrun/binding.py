@@ -32,12 +32,21 @@ class Mode(Enum):
 class Binding:
     """A tool, ready to run."""
 
-    __slots__ = ("accepts", "concurrency", "invoke", "mode", "name", "schema", "settings", "timeout", "tool")
+    __slots__ = (
+        "_has_artifact",
+        "accepts",
+        "concurrency",
+        "invoke",
+        "mode",
+        "name",
+        "schema",
+        "timeout",
+        "tool",
+    )
 
     def __init__(self, tool: Any, settings: ToolSettings, timeout: float) -> None:
         self.tool = tool
         self.name: str = tool.name
-        self.settings = settings
         from toolrun.schema import ArgumentSchema  # here, because importing toolrun should not load a validator
 
         try:
@@ -48,6 +57,13 @@ class Binding:
         self.timeout: float = settings.timeout or _seconds(getattr(tool, "timeout", None)) or timeout
         self.concurrency = settings.concurrency
         self.mode, self.invoke = _how_to_run(tool)
+        self._has_artifact = getattr(tool, "response_format", None) == "content_and_artifact"
+
+    def content(self, value: object) -> object:
+        """What a model is to see of a returned value: of LangChain's (content, artifact) the content."""
+        if self._has_artifact and isinstance(value, tuple) and len(value) == 2:
+            return value[0]
+        return value
 
 
 def _how_to_run(tool: Any) -> tuple[Mode, Callable[[dict[str, Any]], Any]]:

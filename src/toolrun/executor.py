@@ -148,7 +148,7 @@ class ToolExecutor:
         if error is None:
             result = ToolResult(
                 name,
-                value if type(value) in AS_IS else normalise(value),  # type: ignore[arg-type]  # int, bool or None
+                value if type(value) in AS_IS else normalise(binding.content(value)),  # type: ignore[arg-type]  # int, bool or None
                 None,
                 None,
                 (perf_counter() - call.started) * 1000,

@@ -327,6 +327,7 @@ async def start_making(tmp_path: Path, variables: dict[str, str], wanted: Requir
         *(sys.executable, "-c", MAKE, tmp_path / "cache", script, tmp_path / "uv"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
         env=variables,
     )
     assert process.stdout is not None
@@ -347,10 +348,11 @@ async def test_processes_that_race_make_one_environment(
     assert len(list((tmp_path / "cache").rglob("venv-*"))) == 1
 
 
-async def test_after_a_kill_in_the_middle_uv_is_gone_and_the_next_making_succeeds(
-    opened: Open, tiny: Requirements, tmp_path: Path, variables: dict[str, str]
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_after_an_end_in_the_middle_uv_is_gone_and_the_next_making_succeeds(
+    opened: Open, tiny: Requirements, tmp_path: Path, variables: dict[str, str], end: signal.Signals
 ) -> None:
-    # All files are there when it is killed: only the note that they are complete is not.
+    # All files are there when it ends: only the note that they are complete is not.
     write_uv(tmp_path, f'exec 9> "$here/gate"; "{find_uv()}" "$@"; echo made >&9; (sleep 1000) & wait')
     async with open_gate(tmp_path / "gate") as gate:
         process = await start_making(tmp_path, variables, tiny)
@@ -358,7 +360,7 @@ async def test_after_a_kill_in_the_middle_uv_is_gone_and_the_next_making_succeed
         process.stdin.write(b"go\n")
         assert await gate.started() == "made"
         (half,) = (tmp_path / "cache").rglob("venv-*/bin/tiny")
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(end)
         await process.communicate()
         await gate.ended()
     environments = opened()

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments import LIMIT, uv_variables
@@ -163,6 +163,7 @@ REFERENCE = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| 
 LINES = ["# /// script", "# ///", "# /// other", "#", "# x = 1", "# y = 2", "#z", "", "code", "# ///x", "# /// script "]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=14), st.sampled_from(["", "\n"]))
 def test_a_block_is_what_the_pattern_of_the_specification_finds(lines: list[str], end: str) -> None:
     source = "\n".join(lines) + end

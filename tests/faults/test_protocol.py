@@ -18,11 +18,15 @@ WAIT_FOR = "while not Path({path!r}).exists(): time.sleep(0.005)"
     [
         pytest.param(r"say(b'Traceback (most recent call last):\n')", "not JSON", id="garbage"),
         pytest.param(r"say(b'\n')", "not JSON", id="an empty line"),
-        pytest.param(r"say(b'{\"id\":%d,\"result\":\"\xff\xfe\",\"error\":null}\n' % number())", "not JSON", id="not UTF-8"),
+        pytest.param(
+            r"say(b'{\"id\":%d,\"result\":\"\xff\xfe\",\"error\":null}\n' % number())", "not JSON", id="not UTF-8"
+        ),
         pytest.param(r"say(b'{\"id\":%d,\"result\":NaN,\"error\":null}\n' % number())", "not JSON", id="NaN"),
         pytest.param(r"say(b'[' * 100_000 + b'\n')", "not JSON", id="deep"),
         pytest.param(r"say(b'{\"id\":%d,\"result\":1}\n' % number())", "not a message", id="half an answer"),
-        pytest.param(r"say(b'{\"id\":\"%d\",\"result\":1,\"error\":null}\n' % number())", "not a message", id="id as text"),
+        pytest.param(
+            r"say(b'{\"id\":\"%d\",\"result\":1,\"error\":null}\n' % number())", "not a message", id="id as text"
+        ),
         pytest.param(f"say(b'x' * {MAX_LINE + 1})", "a line of more than", id="a line over the cap"),
         pytest.param(f"say(b'x' * {MAX_LINE + 1} + b'\\n')", "a line of more than", id="a whole line over the cap"),
     ],

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 
-from toolrun import DefinitionError, ToolSettings, tool
+from toolrun import DefinitionError, ToolExecutor, ToolSettings, tool
 from toolrun.binding import Binding, Mode, never_suspends
 from toolrun.definition import as_tool
 
@@ -200,3 +200,20 @@ def test_a_schema_that_went_bad_after_registration_names_the_tool() -> None:
 
     with pytest.raises(DefinitionError, match=r"^Tool 'object': "):
         Binding(Bad(), ToolSettings(), 30)
+
+
+async def test_of_a_pair_of_content_and_artifact_the_model_gets_the_content(executor: ToolExecutor) -> None:
+    class Adapter:
+        name, description, response_format = "adapter", "Returns a pair.", "content_and_artifact"
+        schema: ClassVar[dict[str, Any]] = {"type": "object"}
+
+        async def ainvoke(self, arguments: dict[str, Any]) -> tuple[str, list[int]]:
+            return "the text", [1, 2]
+
+    class Plain(Adapter):
+        name, response_format = "plain", "content"
+
+    executor.manager.add(Adapter())
+    executor.manager.add(Plain())
+    assert (await executor.execute("adapter")).result == "the text"
+    assert (await executor.execute("plain")).result == ["the text", [1, 2]]
