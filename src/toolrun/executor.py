@@ -33,7 +33,7 @@ from toolrun.limiter import Limiter, Place
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
 from toolrun.redaction import Redactor
-from toolrun.result import AS_IS, ToolCall, ToolResult, normalise
+from toolrun.result import ToolCall, ToolResult, normalise
 from toolrun.settings import JSON, Limits, ToolSettings
 from toolrun.threads import Job, Threads
 
@@ -148,7 +148,7 @@ class ToolExecutor:
         if error is None:
             result = ToolResult(
                 name,
-                value if type(value) in AS_IS else normalise(binding.content(value)),  # type: ignore[arg-type]  # int, bool or None
+                normalise(value if type(value) is not tuple else self._bind(name).content(value)),
                 None,
                 None,
                 (perf_counter() - call.started) * 1000,

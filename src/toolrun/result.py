@@ -21,8 +21,6 @@ from toolrun.settings import JSON
 if TYPE_CHECKING:
     from toolrun.schema import Repair
 
-AS_IS: Final = frozenset({bool, type(None)})
-"""The types that `normalise` never changes."""
 _MAX_DEPTH: Final = 64
 _MAX_REVISITS: Final = 100_000
 """How often containers that were met before are entered again: in a web of objects there are endlessly many paths."""
@@ -139,7 +137,7 @@ def normalise(value: object) -> JSON:
     if kind is int:
         number = cast(int, value)
         return number if -(2**63) <= number < 2**63 else _integer(number)
-    if kind in AS_IS:
+    if value is None or kind is bool:
         return cast(JSON, value)
     if kind is str:
         return _clean(cast(str, value))
