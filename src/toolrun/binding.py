@@ -34,12 +34,12 @@ class Binding:
 
     __slots__ = (
         "_has_artifact",
-        "accepts",
         "concurrency",
         "invoke",
         "mode",
         "name",
         "schema",
+        "takes",
         "timeout",
         "tool",
     )
@@ -53,7 +53,7 @@ class Binding:
             self.schema = ArgumentSchema(schema_of(tool))
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{tool.name}': {error}") from error
-        self.accepts = self.schema.accepts
+        self.takes = self.schema.takes
         self.timeout: float = settings.timeout or _seconds(getattr(tool, "timeout", None)) or timeout
         self.concurrency = settings.concurrency
         self.mode, self.invoke = _how_to_run(tool)

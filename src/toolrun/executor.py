@@ -130,7 +130,11 @@ class ToolExecutor:
             binding = self._bindings.get(name)
             if binding is None or binding.tool is not self._by_name.get(name):
                 binding = self._bind(name)
-            if not binding.accepts(call.arguments):
+            try:
+                taken = binding.takes(call.arguments)
+            except ValueError:  # not JSON
+                taken = False
+            if not taken:
                 repairs = self._check(binding, call)
             call.deadline = call.started + (timeout or binding.timeout)
             if (parent := current_call.get()) is not None:

@@ -66,7 +66,7 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "accepts", "schema")
+    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "schema", "takes")
 
     def __init__(self, schema: Mapping[str, JSON]) -> None:
         self.schema = schema
@@ -78,13 +78,14 @@ class ArgumentSchema:
         # {"type": "object"} names nothing, so it leaves everything to the tool. {"properties": {}} says: no arguments.
         is_open |= not names and not self._compiled.root.keys() & {"properties", "additionalProperties"}
         self._known = None if is_open else frozenset(names)
-        self.accepts: Callable[[object], bool] = self._accepts
-        """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""
+        self.takes: Callable[[object], bool] = self.accepts
+        """The same as `accepts` for the hot path, but it may raise ValueError for what is not JSON."""
         root = self._compiled.root
         if root.get("type") == "object" and root.get("additionalProperties") is False and not self._is_recursive:
-            self.accepts = _asking_only(self._is_valid)  # refuses whatever _accepts would look for itself
+            self.takes = self._is_valid  # refuses whatever `accepts` would look for itself
 
-    def _accepts(self, arguments: object) -> bool:
+    def accepts(self, arguments: object) -> bool:
+        """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""
         try:
             return (
                 isinstance(arguments, dict)
@@ -156,16 +157,6 @@ class ArgumentSchema:
                 got = f"got {show(value)} ({type_of(value)})"
                 found.append(Problem(name, f"'{name}' does not fit its schema, {got}"))
         return tuple(found) or (_UNFIT,)
-
-
-def _asking_only(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
-    def accepts(arguments: object) -> bool:
-        try:
-            return is_valid(arguments)
-        except ValueError:  # not JSON: keys that are no text, sets, lone surrogates
-            return False
-
-    return accepts
 
 
 def _collect_names(schema: Schema, root: Schema, names: set[str], seen: set[int]) -> bool:
