@@ -143,6 +143,8 @@ class ToolExecutor:
                 value, error = copy_context().run(complete, binding.invoke, call)
             else:
                 value, error = await self._run(binding, call)
+            if type(value) is tuple:
+                value = binding.content(value)
         except asyncio.CancelledError as cancelled:
             for finished in self._on_finished:
                 self._tell(finished, call, self._failed(call, cancelled, repairs))
@@ -152,7 +154,7 @@ class ToolExecutor:
         if error is None:
             result = ToolResult(
                 name,
-                normalise(value if type(value) is not tuple else self._bind(name).content(value)),
+                normalise(value),
                 None,
                 None,
                 (perf_counter() - call.started) * 1000,

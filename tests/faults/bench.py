@@ -201,6 +201,27 @@ class Tools:
         return result
 
 
+def orphan(path: Path) -> str:
+    """Code that starts a process without a parent and in a session of its own. It writes its number to the path.
+
+    Nothing but its environment connects it with its worker. It ends by itself after two minutes.
+    """
+    return dedent(f"""
+        import signal
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.alarm(120)
+                Path("{path}.part").write_text(str(os.getpid()))
+                os.rename("{path}.part", "{path}")
+                while True:
+                    time.sleep(60)
+            os._exit(0)
+        while not Path("{path}").exists():
+            time.sleep(0.005)
+    """)
+
+
 def is_lost(result: ToolResult) -> bool:
     """The worker died, and nobody knows what the tool had done by then."""
     return (result.error_kind, result.side_effects) == (ErrorKind.WORKER_LOST, SideEffects.UNKNOWN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -13,32 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from faults.bench import Project, is_alive, is_lost, is_timeout, tagged, until
+from faults.bench import LIMIT, Project, is_alive, is_lost, is_timeout, orphan, tagged, until
 
 HOST = Path(__file__).with_name("host.py")
-ORPHAN = """
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            Path({path!r}).write_text(str(os.getpid()))
-            import signal
-            signal.alarm(60)
-            while True:
-                time.sleep(60)
-        os._exit(0)
-    while not Path({path!r}).exists() or not Path({path!r}).read_text():
-        time.sleep(0.005)
-"""
-"""A process without a parent and in a session of its own, which nothing but its environment connects with its worker."""
 
 
 async def test_a_grandchild_that_moved_out_goes_with_its_worker_at_the_deadline(project: Project) -> None:
     async with project.open() as tools:
         first, path = await tools.works(), project.root / "orphan"
-        late = await tools.fault(ORPHAN.format(path=str(path)) + "    time.sleep(60)", timeout=1.0)
+        late = await tools.fault(orphan(path) + "time.sleep(60)", timeout=1.0)
         assert is_timeout(late)
-        orphan = int(path.read_text())
-        await until(lambda: not is_alive(orphan), "the end of the grandchild")
+        grandchild = int(path.read_text())
+        await until(lambda: not is_alive(grandchild), "the end of the grandchild")
         assert await tools.works() != first
 
 
@@ -47,11 +32,11 @@ async def test_a_grandchild_that_moved_out_goes_with_its_worker_when_that_ends(p
     async with project.open() as tools:
         first = await tools.works()
         async with tools.bystander():
-            assert (await tools.run(ORPHAN.format(path=str(path)))).result == first
-        orphan = int(path.read_text())
-        assert is_alive(orphan), "it may be a server that the tool wants to use in its next call"
+            assert (await tools.run(orphan(path))).result == first
+        grandchild = int(path.read_text())
+        assert is_alive(grandchild), "it may be a server that the tool wants to use in its next call"
         assert await tools.works() == first
-    assert not is_alive(orphan)
+    assert not is_alive(grandchild)
 
 
 async def test_a_grandchild_that_holds_all_pipes_does_not_hide_the_death_of_its_worker(project: Project) -> None:
@@ -118,12 +103,10 @@ def watchdogs(parent: int) -> list[int]:
 
 
 async def test_nothing_survives_a_host_that_is_killed(project: Project) -> None:
-    path = project.root / "orphan"
-    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ORPHAN.format(path=str(path)).replace(
-        "\n    ", "\n"
-    )
-    with host(project, code + "Path(data or '/dev/null'); time.sleep(60)") as process:
-        await until(lambda: path.exists() and path.read_text(), "the grandchild")
+    path = project.root / "grandchild"
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{orphan(path)}\ntime.sleep(60)"
+    with host(project, code) as process:
+        await until(lambda: path.exists(), "the start of the grandchild")
         [watchdog] = watchdogs(process.pid)
         process.kill()
         process.wait()
@@ -132,32 +115,34 @@ async def test_nothing_survives_a_host_that_is_killed(project: Project) -> None:
 
 
 async def test_nothing_survives_a_host_that_is_killed_while_a_script_is_imported(project: Project) -> None:
-    path = project.root / "orphan"
+    path = project.root / "grandchild"
     async with project.open():
         pass  # so that it need not be described
-    project.at_import(ORPHAN.format(path=str(path)) + "    time.sleep(60)")
+    project.at_import(f"{orphan(path)}\ntime.sleep(60)")
     with host(project, "") as process:
-        await until(lambda: path.exists() and path.read_text(), "the grandchild")
+        await until(lambda: path.exists(), "the start of the grandchild")
         process.kill()
         process.wait()
         await until(lambda: not tagged(project.tag), "the end of all its workers")
 
 
-async def test_a_watchdog_of_a_host_that_ends_well_ends_with_it(project: Project) -> None:
-    path = project.root / "orphan"
-    with host(project, ORPHAN.format(path=str(path)).replace("\n    ", "\n")) as process:
-        await until(lambda: path.exists(), "the grandchild")
-        await asyncio.to_thread(process.wait, 30)
-        assert process.returncode == 0
-    assert not tagged(project.tag)
-
-
-async def test_a_worker_goes_when_a_host_is_interrupted_by_a_signal_that_it_does_not_expect(project: Project) -> None:
-    path = project.root / "orphan"
-    code = ORPHAN.format(path=str(path)).replace("\n    ", "\n") + "time.sleep(60)"
-    with host(project, code) as process:
-        await until(lambda: path.exists() and path.read_text(), "the grandchild")
-        process.send_signal(signal.SIGTERM)
-        await asyncio.to_thread(process.wait, 30)
+async def test_nothing_survives_a_host_that_knows_nothing_of_sigterm(project: Project) -> None:
+    path = project.root / "grandchild"
+    with host(project, f"{orphan(path)}\ntime.sleep(60)") as process:
+        await until(lambda: path.exists(), "the start of the grandchild")
+        process.terminate()
+        process.wait(LIMIT)
         await until(lambda: not tagged(project.tag), "the end of all its workers")
-    assert os.WTERMSIG(-process.returncode) == signal.SIGTERM
+    assert process.returncode == -signal.SIGTERM
+
+
+async def test_a_host_that_ends_well_leaves_no_watchdog(project: Project) -> None:
+    path, gate = project.root / "grandchild", project.root / "gate"
+    code = f"{orphan(path)}\nwhile not Path({str(gate)!r}).exists(): time.sleep(0.005)"
+    with host(project, code) as process:
+        await until(lambda: path.exists(), "the start of the grandchild")
+        [watchdog] = watchdogs(process.pid)
+        gate.touch()
+        assert process.wait(LIMIT) == 0
+    assert not tagged(project.tag)
+    assert not is_alive(watchdog)

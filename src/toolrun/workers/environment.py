@@ -57,7 +57,7 @@ from typing import IO, Any, Final, ParamSpec
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.workers.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.workers.pep723 import read_block, read_metadata
-from toolrun.workers.uv import Outcome, clean_variables, readable, run_uv
+from toolrun.workers.uv import Outcome, advise, clean_variables, readable, run_uv
 
 _LAYOUT: Final = 1
 """To be raised when environments are made in another way: those of before are not used again."""
@@ -67,54 +67,6 @@ _VENV: Final = re.compile(r"venv-[0-9a-f]{8}")
 _LOCK_POLL: Final = 0.05
 P = ParamSpec("P")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-# What uv says (some words of it), and what to tell the user. uv has no codes: the first that is found counts.
-_ADVICE: Final = (
-    (r"uv is not installed", "uv is missing. Install it: python -m pip install uv"),
-    (
-        r"No space left on device|Disk quota exceeded",
-        "the disk is full. Free some space, or set another cache directory",
-    ),
-    (
-        r"Errno 13|os error 13|Read-only file system",
-        "a directory cannot be written to. Set another cache directory (and UV_CACHE_DIR for that of uv)",
-    ),
-    (
-        r"No interpreter found|Failed to inspect Python",
-        "no Python that it can run on is installed. Install one (`uv python install VERSION`), let uv download it "
-        "(UV_PYTHON_DOWNLOADS=automatic), or change its requires-python",
-    ),
-    (
-        r"--no-build|Building source distributions .* is disabled|no usable wheels",
-        "a package has to be built from source, which runs code of its author and is not allowed. Require a version "
-        "that has a wheel, or set allow_build = true",
-    ),
-    (
-        r"network was disabled|Network connectivity is disabled",
-        "it is not all in uv's cache, and uv is told to stay offline. Try again with a network",
-    ),
-    (
-        r"lockfile .* needs to be updated",
-        "the lock file does not fit the header of the script. Run `uv lock --script` for it",
-    ),
-    (
-        r"Failed to parse `.*lock`|unsupported schema version|failed to read .*\.lock",
-        "the lock file cannot be read. Delete it and run `uv lock --script`",
-    ),
-    (r"certificate|UnknownIssuer", "a server is not trusted. Set SSL_CERT_FILE, or UV_SYSTEM_CERTS=1"),
-    (r"HTTP status", "a server refuses the request. Check the address and the credentials"),
-    (
-        r"error sending request|Request failed|dns error|Could not resolve host|Failed to fetch",
-        "the package index cannot be reached. Check the network, the proxy and the index (UV_DEFAULT_INDEX)",
-    ),
-    (r"TOML parse error", "uv refuses its header. Correct the place that it names"),
-    (
-        r"was not found in the package registry",
-        "a package is not in the index. Check its name, and the index (UV_DEFAULT_INDEX)",
-    ),
-    (r"No solution found", "its dependencies cannot be met together. Change their versions"),
-    (r"Failed to build|build backend", "a package cannot be built from source. Require a version that has a wheel"),
-)
 
 
 class ScriptEnvironmentError(UnavailableError):
@@ -245,7 +197,7 @@ class Environments:
                 found = _find(home)  # another process may have made it meanwhile
                 return found or await self._make_locked(home, requirements)
         except OSError as error:
-            raise ScriptEnvironmentError(f"{_subject(requirements)}: {_advice(str(error))}.\n{error}") from error
+            raise ScriptEnvironmentError(f"{_subject(requirements)}: {advise(str(error))}.\n{error}") from error
 
     async def _make_locked(self, home: Path, requirements: Requirements) -> Path:
         venv = home / f"venv-{secrets.token_hex(4)}"
@@ -401,9 +353,5 @@ def _explain(requirements: Requirements, outcome: Outcome) -> str:
     elif outcome.code in (126, 127):  # the shell's own
         advice = "uv cannot be started. Install it anew: python -m pip install --force-reinstall uv"
     else:
-        advice = _advice(said)
+        advice = advise(said)
     return f"{_subject(requirements)}: {advice}.\nuv says: {said or 'nothing'}"
-
-
-def _advice(said: str) -> str:
-    return next((advice for words, advice in _ADVICE if re.search(words, said)), "it failed")

@@ -37,7 +37,8 @@ def _is_clause_met(clause: str, version: tuple[int, ...]) -> bool:
         return False
     operator, release, is_prefix = match[1], tuple(int(part) for part in match[2].split(".")), bool(match[3])
     if operator in ("==", "!="):
-        is_prefix = is_prefix or len(release) == 2  # uv takes 3.11 for 3.11.* here, unlike PEP 440
+        # PEP 440 takes 3.11 for 3.11.0, some versions of uv for 3.11.*: only what holds for both is beyond doubt.
+        is_prefix = is_prefix or (operator == "!=" and len(release) == 2)
         length = len(release) if is_prefix else max(len(release), len(version))
         return (_padded(version, length)[:length] == _padded(release, length)) == (operator == "==")
     if is_prefix or (operator == "~=" and len(release) < 2):

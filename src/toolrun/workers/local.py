@@ -47,16 +47,17 @@ class LocalEngine:
 
     def start(self, spec: WorkerSpec, listener: Listener) -> LocalWorker:
         self._count += 1
-        worker = LocalWorker(spec, listener, f"{self._id}:{self._count}", self._watch, self._workers.discard)
+        worker = LocalWorker(spec, listener, f"{self._id}:{self._count}", self._workers.discard)
         self._workers.add(worker)
+        asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it costs no time
         return worker
 
     def _watch(self) -> None:
-        """Called when a worker says a word: until then nothing of a tool's has run, and it starts faster."""
-        if self._watchdog is None:
+        """Have a watchdog before a script can have started anything, which it can do while it is being imported."""
+        if self._watchdog is None and self._workers:
             try:
                 self._watchdog = _start_watchdog(self._id)
-            except OSError as error:  # no descriptors, no memory: its next word is another chance
+            except OSError as error:  # no descriptors, no memory: the next start is another chance
                 logger.warning("the watchdog of the workers cannot be started: %s", error)
 
     async def close(self) -> None:
@@ -80,13 +81,11 @@ class LocalWorker:
         spec: WorkerSpec,
         listener: Listener,
         marker: str,
-        on_word: Callable[[], None],
         on_gone: Callable[[LocalWorker], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._marker = marker
-        self._on_word = on_word
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
         self._together: list[bytes] = []
@@ -209,7 +208,6 @@ class LocalWorker:
         if not data:
             self._loop.remove_reader(self._out)
             return False
-        self._on_word()
         self._listener.received(data)
         return True
 

@@ -38,6 +38,54 @@ _WITHHELD: Final = re.compile(
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _MESSAGE: Final = re.compile(r"(?m)^(?:error: | *× )")
 
+# What uv says (some words of it), and what to tell the user. uv has no codes: the first that is found counts.
+_ADVICE: Final = (
+    (r"uv is not installed", "uv is missing. Install it: python -m pip install uv"),
+    (
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full. Free some space, or set another cache directory",
+    ),
+    (
+        r"Errno 13|os error 13|Read-only file system",
+        "a directory cannot be written to. Set another cache directory (and UV_CACHE_DIR for that of uv)",
+    ),
+    (
+        r"No interpreter found|Failed to inspect Python",
+        "no Python that it can run on is installed. Install one (`uv python install VERSION`), let uv download it "
+        "(UV_PYTHON_DOWNLOADS=automatic), or change its requires-python",
+    ),
+    (
+        r"--no-build|Building source distributions .* is disabled|no usable wheels",
+        "a package has to be built from source, which runs code of its author and is not allowed. Require a version "
+        "that has a wheel, or set allow_build = true",
+    ),
+    (
+        r"network was disabled|Network connectivity is disabled",
+        "it is not all in uv's cache, and uv is told to stay offline. Try again with a network",
+    ),
+    (
+        r"lockfile .* needs to be updated",
+        "the lock file does not fit the header of the script. Run `uv lock --script` for it",
+    ),
+    (
+        r"Failed to parse `.*lock`|unsupported schema version|failed to read .*\.lock",
+        "the lock file cannot be read. Delete it and run `uv lock --script`",
+    ),
+    (r"certificate|UnknownIssuer", "a server is not trusted. Set SSL_CERT_FILE, or UV_SYSTEM_CERTS=1"),
+    (r"HTTP status", "a server refuses the request. Check the address and the credentials"),
+    (
+        r"error sending request|Request failed|dns error|Could not resolve host|Failed to fetch",
+        "the package index cannot be reached. Check the network, the proxy and the index (UV_DEFAULT_INDEX)",
+    ),
+    (r"TOML parse error", "uv refuses its header. Correct the place that it names"),
+    (
+        r"was not found in the package registry",
+        "a package is not in the index. Check its name, and the index (UV_DEFAULT_INDEX)",
+    ),
+    (r"No solution found", "its dependencies cannot be met together. Change their versions"),
+    (r"Failed to build|build backend", "a package cannot be built from source. Require a version that has a wheel"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -79,6 +127,12 @@ def readable(messages: str) -> str:
     if len(text) > _MAX_MESSAGE:
         text = f"{text[: _MAX_MESSAGE // 2].rstrip()}\n…\n{text[-_MAX_MESSAGE // 2 :].lstrip()}"
     return text
+
+
+def advise(said: str) -> str:
+    """What is wrong and what to do, by the words of uv or of the operating system."""
+    text = " ".join(said.split())  # some versions of uv wrap their lines
+    return next((advice for words, advice in _ADVICE if re.search(words, text)), "it failed")
 
 
 async def run_uv(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -13,13 +13,15 @@ VERSION = (3, 11, 7)
 
 
 @pytest.mark.parametrize(
-    "specifier", ["", " ", ">=3.8", ">=3.11,<4", " >= 3.8 , != 3.9.* ", "~=3.10", "~=3.11.0", "==3.*", "==3.11", ">3"]
+    "specifier", ["", " ", ">=3.8", ">=3.11,<4", " >= 3.8 , != 3.9.* ", "~=3.10", "~=3.11.0", "==3.*", "!=3.10", ">3"]
 )
 def test_a_specifier_that_the_version_meets(specifier: str) -> None:
     assert is_met(specifier, VERSION)
 
 
-@pytest.mark.parametrize("specifier", [">=3.12", "<3.11", "==3.12", "!=3.11.*", "~=3.11.8", "<=3.11", ">=3.8,<3.11.7"])
+@pytest.mark.parametrize(
+    "specifier", [">=3.12", "<3.11", "==3.11", "!=3.11", "!=3.11.*", "~=3.11.8", "<=3.11", ">=3.8,<3.11.7"]
+)
 def test_a_specifier_that_it_does_not_meet(specifier: str) -> None:
     assert not is_met(specifier, VERSION)
 
@@ -39,12 +41,9 @@ CLAUSES = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 @given(st.lists(CLAUSES, max_size=3), st.tuples(st.just(3), st.integers(0, 12), st.integers(0, 12)))
 def test_what_is_met_is_met_by_the_rules_of_python_packaging(clauses: list[str], version: tuple[int, ...]) -> None:
-    clauses = [
-        clause for clause in clauses if not (clause.startswith("==") and clause.count(".") == 1)
-    ]  # uv's own rule
     specifier = ",".join(clauses)
     if is_met(specifier, version):
         try:

@@ -1,0 +1,117 @@
+"""Changes under the feet of calls: the script is edited, everybody comes at once, the clock jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import toolrun
+from faults.bench import SUBJECT, Project, children, is_timeout, reported, until
+from toolrun import ErrorKind, SideEffects
+
+OTHER = SUBJECT.replace('"""Run some code.', '"""Run some code in the new version.')
+
+
+async def test_a_call_that_runs_while_its_script_is_edited_ends_in_the_old_version(project: Project) -> None:
+    async with project.open() as tools:
+        first, gate = await tools.works(), project.root / "gate"
+        code = f"progress(1)\nwhile not Path({str(gate)!r}).exists(): time.sleep(0.005)"
+        async with tools.bystander():
+            running = await reported(lambda report: tools.run(code, on_progress=report))
+            project.write("subject", OTHER)
+            second = await tools.works()
+            assert second != first
+            assert first in children(), "it has a call to finish"
+            gate.touch()
+            assert (await running).result == first
+            await until(lambda: first not in children(), "the end of the old worker")
+            assert await tools.works() == second
+        await until(lambda: "new version" in tools.runtime.manager.get("subject").description, "the new description")
+
+
+async def test_calls_that_wait_for_a_worker_while_their_script_is_edited_run_in_the_new_version(
+    project: Project,
+) -> None:
+    async with project.open(max_workers=1) as tools:
+        hold, before = project.root / "hold", len(project.starts())
+        hold.touch()
+        project.at_import("while (_root / 'hold').exists(): time.sleep(0.005)")
+        async with tools.bystander():
+            waiting = [asyncio.create_task(tools.run()) for _ in range(3)]
+            await until(lambda: len(project.starts()) > before, "the start of the old version")
+            old = project.starts()[-1]
+            project.at_import("")
+            project.write("subject", OTHER)
+            new = await tools.works()
+            assert new != old
+            assert [(await call).result for call in waiting] == [new, new, new]
+            await until(lambda: old not in children(), "the end of the old worker")
+
+
+async def test_a_script_that_is_edited_twice_in_a_moment_is_described_by_its_last_version(project: Project) -> None:
+    async with project.open() as tools:
+        await tools.works()
+        async with tools.bystander():
+            project.write("subject", OTHER.replace("in the new", "in the second"))
+            await tools.works()
+            project.write("subject", OTHER.replace("in the new", "in the third"))
+            await tools.works()
+            await until(lambda: "third" in tools.runtime.manager.get("subject").description, "the new description")
+
+
+async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(project: Project) -> None:
+    async with project.open() as tools:
+        await tools.works()
+        project.write("subject", "def run(code: str):\n    return (\n")
+        broken = await tools.fault("")
+        assert (broken.error_kind, broken.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
+        assert "SyntaxError" in broken.error
+        project.write("subject", OTHER)
+        await tools.works()
+
+
+async def test_fifty_first_calls_at_once_make_one_environment_and_no_more_workers_than_allowed(
+    project: Project,
+) -> None:
+    project.cache = project.root / "cache"
+    async with project.open():
+        pass
+    for path in sorted((project.cache / "environments").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    before = len(project.starts())
+    async with project.open(max_workers=3) as tools, tools.bystander():
+        for path in (project.cache / "environments").rglob("venv-*"):
+            path.rename(path.with_name("away"))
+        results = await asyncio.gather(
+            *(tools.run("answer = [data, os.getpid()]", data=str(number)) for number in range(50))
+        )
+        assert [result.result[0] for result in results] == [str(number) for number in range(50)]
+        workers = {result.result[1] for result in results}
+        assert workers <= set(project.starts()[before:])
+        assert len(project.starts()[before:]) <= 3
+    assert len(list((project.cache / "environments").glob("*/venv-*"))) == 1
+
+
+async def test_a_jump_of_the_clock_changes_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    day, real = 86_400.0, time.time
+    async with project.open(idle_timeout=60.0, max_age=3600.0) as tools:
+        first = await tools.works()
+        async with tools.bystander():
+            running = await reported(lambda report: tools.run("progress(1); time.sleep(0.2)", on_progress=report))
+            monkeypatch.setattr(time, "time", lambda: real() + day)
+            assert (await running).result == first
+            monkeypatch.setattr(time, "time", lambda: real() - day)
+            assert await tools.works() == first, "neither idle nor old"
+            assert is_timeout(await tools.run("time.sleep(60)", timeout=0.3))
+        await tools.works()
+
+
+def test_nothing_that_measures_time_uses_a_clock_that_can_jump() -> None:
+    package = Path(toolrun.__file__).parent
+    files = [path for path in package.rglob("*.py") if "builtins" not in path.parts]
+    found = [path.name for path in files if re.search(r"\btime\.time\(|import time\b.*\btime\b|\butcnow\(", path.read_text())]
+    assert found == []
