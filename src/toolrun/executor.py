@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolrun")
 
 _NO_SETTINGS: Final = ToolSettings()
+_PLAIN: Final = 2**63
 _MAX_DEPTH: Final = 32
 """Levels of tools that call tools; a circle of them ends here and not at Python's own limit."""
 _GRACE: Final = 1.0
@@ -154,7 +155,8 @@ class ToolExecutor:
         if error is None:
             result = ToolResult(
                 name,
-                normalise(value),
+                # What needs no second look need not pay for a call; integers may be too long to be written.
+                value if type(value) is int and -_PLAIN < value < _PLAIN else normalise(value),
                 None,
                 None,
                 (perf_counter() - call.started) * 1000,

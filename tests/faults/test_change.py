@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import time
 from pathlib import Path
 
 import pytest
+import uv
 
 import toolrun
 from faults.bench import SUBJECT, Project, children, is_timeout, reported, until
@@ -75,25 +77,20 @@ async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(
 
 
 async def test_fifty_first_calls_at_once_make_one_environment_and_no_more_workers_than_allowed(
-    project: Project,
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.cache = project.root / "cache"
-    async with project.open():
-        pass
-    for path in sorted((project.cache / "environments").rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    before = len(project.starts())
+    project.cache, runs, find_uv = project.root / "cache", [], uv.find_uv_bin
     async with project.open(max_workers=3) as tools, tools.bystander():
-        for path in (project.cache / "environments").rglob("venv-*"):
-            path.rename(path.with_name("away"))
+        shutil.rmtree(project.cache / "environments")
+        monkeypatch.setattr("uv.find_uv_bin", lambda: runs.append("uv") or find_uv())
+        before = len(project.starts())
         results = await asyncio.gather(
             *(tools.run("answer = [data, os.getpid()]", data=str(number)) for number in range(50))
         )
         assert [result.result[0] for result in results] == [str(number) for number in range(50)]
-        workers = {result.result[1] for result in results}
-        assert workers <= set(project.starts()[before:])
+        assert {result.result[1] for result in results} <= set(project.starts()[before:])
         assert len(project.starts()[before:]) <= 3
-    assert len(list((project.cache / "environments").glob("*/venv-*"))) == 1
+        assert runs == ["uv"]
 
 
 async def test_a_jump_of_the_clock_changes_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +108,7 @@ async def test_a_jump_of_the_clock_changes_nothing(project: Project, monkeypatch
 
 
 def test_nothing_that_measures_time_uses_a_clock_that_can_jump() -> None:
+    wall_clock = re.compile(r"\btime\.time\(|from time import .*\btime\b|datetime\.now\(|utcnow\(")
     package = Path(toolrun.__file__).parent
-    files = [path for path in package.rglob("*.py") if "builtins" not in path.parts]
-    found = [path.name for path in files if re.search(r"\btime\.time\(|import time\b.*\btime\b|\butcnow\(", path.read_text())]
-    assert found == []
+    files = [path for path in package.rglob("*.py") if "builtins" not in path.parts]  # a tool may tell the time
+    assert [path.name for path in files if wall_clock.search(path.read_text(encoding="utf-8"))] == []
