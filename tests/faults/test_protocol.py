@@ -1,4 +1,4 @@
-"""Workers that say something else than one answer to each call. The tools find the protocol and write to it themselves."""
+"""Workers that say something else than one answer to each call. Their tools write to the protocol themselves."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def small_disk(path: Path) -> Iterator[None]:
 def fill(directory: Path) -> Path:
     """A file that leaves no room for another byte."""
     path = directory / "filler"
-    with path.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+    with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(1 << 12))
     return path
