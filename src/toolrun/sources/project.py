@@ -85,7 +85,11 @@ class Project:
         cache = _home_expanded(workers.cache, self._config.root)
         self._engine = LocalEngine()
         self._environments = Environments(
-            cache, allow_build=workers.allow_build, variables=environ, on_progress=self._on_progress
+            cache,
+            allow_build=workers.allow_build,
+            variables=environ,
+            extra={name: environ[name] for name in workers.variables if name in environ},
+            on_progress=self._on_progress,
         )
         around = Surroundings(
             self._config,

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 from toolrun.config import Config
@@ -34,6 +35,8 @@ from toolrun.workers.pool import Pool, PoolLimits, Request, RetiredError
 logger = logging.getLogger("toolrun")
 
 INSIDE: Final = Path(__file__).parents[1] / "workers" / "inside"
+_LOOK_EVERY: Final = 0.001
+"""Seconds between two looks whether a file was edited: under load a look for each call would be a tenth of its cost."""
 _LOCALE: Final = ("LANG", "LANGUAGE")
 _DESCRIPTION: Final = 2
 """To be raised when the files in the cache get another form."""
@@ -116,6 +119,7 @@ class Script:
         self._around = around
         self._file = str(path)
         self._stamp = _stamp(self._file)
+        self._next_look = 0.0
         self._version = read_version(path, around.config)
         self.pool = self._new_pool(self._version)
         self._retired: list[Pool] = []
@@ -190,6 +194,10 @@ class Script:
         await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
 
     def _notice_edit(self) -> None:
+        now = perf_counter()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY
         try:
             stamp = _stamp(self._file)
         except OSError:  # a file that is gone goes on as it was
