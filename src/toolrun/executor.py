@@ -122,8 +122,7 @@ class ToolExecutor:
     ) -> ToolResult:
         """Execute one call and return its answer. Raises nothing but the caller's own cancellation."""
         call = Call(self, name, {} if arguments is None else arguments, call_id)
-        if on_progress is not None:
-            call.on_progress = on_progress
+        call.on_progress = on_progress
         for notify in self._on_started:
             self._tell(notify, call)
         repairs: tuple[Repair, ...] = ()
@@ -147,8 +146,9 @@ class ToolExecutor:
             if type(value) is tuple:
                 value = binding.content(value)
         except asyncio.CancelledError as cancelled:
+            result = self._failed(call, cancelled, repairs)
             for finished in self._on_finished:
-                self._tell(finished, call, self._failed(call, cancelled, repairs))
+                self._tell(finished, call, result)
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused
