@@ -54,14 +54,25 @@ async def test_calls_that_wait_for_a_worker_while_their_script_is_edited_run_in_
             await until(lambda: old not in children(), "the end of the old worker")
 
 
-async def test_a_script_that_is_edited_twice_in_a_moment_is_described_by_its_last_version(project: Project) -> None:
+async def test_a_script_that_is_edited_again_while_it_is_described_is_described_by_its_last_version(
+    project: Project,
+) -> None:
     async with project.open() as tools:
         await tools.works()
+        hold = project.root / "hold"
+        hold.touch()
+        project.at_import(
+            """
+            if b"--describe" in Path("/proc/self/cmdline").read_bytes():
+                while (_root / "hold").exists():
+                    time.sleep(0.005)
+            """
+        )
         async with tools.bystander():
-            project.write("subject", OTHER.replace("in the new", "in the second"))
-            await tools.works()
-            project.write("subject", OTHER.replace("in the new", "in the third"))
-            await tools.works()
+            for version in ("second", "third"):
+                project.write("subject", OTHER.replace("in the new", f"in the {version}"))
+                await tools.works()
+            hold.unlink()
             await until(lambda: "third" in tools.runtime.manager.get("subject").description, "the new description")
 
 

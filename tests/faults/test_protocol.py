@@ -93,6 +93,9 @@ async def test_a_whole_line_before_its_death_is_an_answer(project: Project) -> N
         async with tools.bystander():
             answered = await tools.run("""say(b'{"id":%d,"result":"done","error":null}\\n' % number()); os._exit(3)""")
         assert answered.result == "done"
+        # Until its death is noticed, a call could still be sent to it, and would be lost with it.
+        [script] = [it for it in tools.runtime.scripts if it.name == "subject"]
+        await until(lambda: not script.pool.members(), "the death of the worker")
         await tools.works()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import resource
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.bench import LIMIT, Project, is_unavailable, tagged, until
+from faults.bench import LIMIT, Project, children, is_unavailable, tagged, until
 from toolrun import ErrorKind, SideEffects
 
 
@@ -211,3 +212,21 @@ async def test_a_worker_that_dies_when_there_is_no_file_descriptor_is_noticed(pr
                 lost = await tools.run("os._exit(3)")
             assert "exit code 3" in lost.error
             assert await tools.works() != first
+
+
+async def test_a_worker_that_cannot_be_watched_is_not_left_running(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with project.open() as tools:
+        async with tools.bystander():
+            running = children()
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "pidfd_open", refuse)
+                refused = await tools.run()
+            assert is_unavailable(refused)
+            assert "Too many open files" in refused.error
+            assert children() == running
+        await tools.works()
