@@ -78,3 +78,13 @@ def test_the_scripts_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
 def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_api_page_has_exactly_the_public_names() -> None:
+    import toolrun
+
+    rows = [
+        line.split("|")[1] for line in (ROOT / "docs/reference/api.md").read_text().splitlines() if line[:3] == "| `"
+    ]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(toolrun.__all__) - {"__version__"}
