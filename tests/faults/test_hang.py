@@ -61,6 +61,18 @@ async def test_a_worker_that_stops_itself_mid_call_is_killed_at_the_deadline(pro
         assert await tools.works() != first
 
 
+async def test_a_caller_that_goes_away_takes_the_worker_with_it(project: Project) -> None:
+    async with project.open() as tools:
+        first = await tools.works()
+        async with tools.bystander():
+            call = await reported(lambda report: tools.run("progress(1); time.sleep(60)", on_progress=report))
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await until(lambda: first not in children(), "the end of the worker")
+        assert await tools.works() != first
+
+
 async def test_a_call_that_hangs_when_all_is_closed_is_answered_and_its_worker_killed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
