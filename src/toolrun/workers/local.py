@@ -295,18 +295,30 @@ def kill_marked(name: str, value: str) -> None:
         return
     wanted = f"{name}={value}".encode()
     for _ in range(10):  # what a dying process has just forked is found in the next round
-        found = [pid for pid in _pids() if wanted in _environment(pid)]
+        found = False
+        for pid in _pids():
+            if wanted in _environment(pid):
+                found = True
+                _kill_group(pid)
         if not found:
             return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a process with all of its group, which may fork and die faster than its members can be looked up."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        group = os.getpgid(pid)
+        if group == os.getpgid(0):  # cannot be, since a worker leads a session of its own; but it would be us
+            os.kill(pid, signal.SIGKILL)
+        else:
+            os.killpg(group, signal.SIGKILL)
 
 
 def _pids() -> list[int]:
+    """All processes but this one; first the youngest, which may be gone in a moment."""
     own = os.getpid()
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [pid for pid in pids if pid != own]
+    return sorted((pid for pid in pids if pid != own), reverse=True)
 
 
 def _environment(pid: int) -> list[bytes]:
