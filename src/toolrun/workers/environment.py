@@ -134,7 +134,10 @@ class Environments:
 
     def known(self, requirements: Requirements) -> Path | None:
         """The interpreter of an environment that is complete and still there."""
-        return _find(self._home(requirements))
+        try:
+            return _find(self._home(requirements))
+        except OSError:  # it cannot be told; who makes environments will say why
+            return None
 
     async def interpreter(self, requirements: Requirements) -> Path:
         """The interpreter of the environment, which is made if needed. Raises ScriptEnvironmentError.
@@ -244,9 +247,10 @@ class _Making:
 
 
 def _find(home: Path) -> Path | None:
+    """Raises OSError if it cannot be told: what only cannot be read (no descriptor left) must not be made anew."""
     try:
         name = (home / _COMPLETE).read_text("ascii")
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     interpreter = home / name / "bin" / "python"
     # Follows the link: an environment whose base interpreter was removed is no longer there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,6 +15,7 @@ import uv
 
 from environments import LIMIT, header, no_processes_left, open_gate, requirements, runs, write_uv
 from toolrun.errors import CallError, ErrorKind, SideEffects
+from toolrun.workers import environment
 from toolrun.workers.environment import Environments, ScriptEnvironmentError, read_requirements
 from toolrun.workers.uv import clean_variables, readable
 
@@ -498,3 +500,14 @@ def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
     assert text.startswith("the start\n")
     assert text.endswith("\nthe end")
     assert len(text) < 2000
+
+
+def test_an_environment_that_cannot_be_read_is_not_taken_for_one_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(*_: object, **__: object) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_text", no_descriptor)
+    with pytest.raises(OSError, match="Too many open files"):
+        environment._find(tmp_path)
