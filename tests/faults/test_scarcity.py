@@ -188,14 +188,14 @@ def descriptors(spare: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     fillers = []
     highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    # Above the highest there is room for all that are wanted: below it there may be no gap.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + spare, hard))
     try:
         while True:
             fillers.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         for _ in range(spare):
-            if fillers:
-                os.close(fillers.pop())
+            os.close(fillers.pop())
     try:
         yield
     finally:
