@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from toolrun.binding import Binding, Mode
 from toolrun.blocking import run_blocking
-from toolrun.carrier import Carrier, Carriers, complete
+from toolrun.carrier import Carriers, complete
 from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.deadline import DeadlineError, Deadlines, Outcome, Running
 from toolrun.errors import (
@@ -29,7 +29,7 @@ from toolrun.errors import (
     UnknownToolError,
 )
 from toolrun.failure import explain
-from toolrun.limiter import Limiter, Place
+from toolrun.limiter import Limiter
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
 from toolrun.redaction import Redactor
@@ -293,21 +293,43 @@ class ToolExecutor:
             place = limiter.take(counted)
         else:
             place = await limiter.enter(binding.name, binding.concurrency, counted, call.remaining())
-        started: Outcome | Running | None = None
-        if binding.mode is Mode.THREAD:
-            started = self._start_thread(binding, call, home)
-        elif binding.mode is Mode.REMOTE:
-            started = self._start_remote(binding, call)
-        if started is None:
-            invoke = binding.invoke
-            if binding.mode is Mode.ISOLATED:
-                invoke = functools.partial(self._run_isolated, binding.tool)
-            started = home.carriers.begin(invoke, call.arguments, call)
-        if isinstance(started, tuple):  # it has ended already, without a suspension
-            place.answered()
-            place.ended()
-            return started
-        return await self._wait(started, call, home, place)
+        running = self._start(binding, call, home)
+        while not isinstance(running, tuple):
+            running.on_end = place.ended
+            home.deadlines.add(running, call)
+            try:
+                value, error = await running.outcome
+                if isinstance(error, DeadlineError):
+                    running.give_up()
+            except asyncio.CancelledError:
+                running.give_up()
+                raise
+            finally:
+                home.deadlines.remove(running)
+                place.answered()
+            if error is not None or not isinstance(running, Job) or not inspect.isawaitable(value):
+                return value, error
+            # A plain function that made a coroutine: that runs on the loop, in what is left of the time.
+            place = limiter.take(counted)
+            running = home.carriers.begin(_identity, value, call)
+        place.answered()
+        place.ended()
+        return running  # it has ended already, without a suspension
+
+    def _start(self, binding: Binding, call: Call, home: _Home) -> Outcome | Running:
+        invoke = binding.invoke
+        if binding.mode is Mode.REMOTE:
+            try:
+                running: Running | None = binding.tool.begin(call.arguments, call)
+            except CallError as error:
+                return None, error
+            if running is not None:
+                return running
+        elif binding.mode is Mode.THREAD:
+            return self._start_thread(binding, call, home)
+        elif binding.mode is Mode.ISOLATED:
+            invoke = functools.partial(self._run_isolated, binding.tool)
+        return home.carriers.begin(invoke, call.arguments, call)
 
     def _start_thread(self, binding: Binding, call: Call, home: _Home) -> Outcome | Job:
         threads = self._threads
@@ -324,35 +346,6 @@ class ToolExecutor:
         except RuntimeError as error:  # the system gives no more threads
             return None, OverloadedError(f"No thread could be started for '{binding.name}': {error}")
         return job
-
-    def _start_remote(self, binding: Binding, call: Call) -> Outcome | Running | None:
-        try:
-            running: Running | None = binding.tool.begin(call.arguments, call)
-        except CallError as error:
-            return None, error
-        return running
-
-    async def _wait(self, running: Running, call: Call, home: _Home, place: Place) -> Outcome:
-        """The outcome of a body that runs, or that of its deadline. What is not waited for any more is given up."""
-        running.on_end = place.ended
-        home.deadlines.add(running, call)
-        try:
-            value, error = await running.outcome
-            if isinstance(error, DeadlineError):
-                running.give_up()
-        except asyncio.CancelledError:
-            running.give_up()
-            raise
-        finally:
-            home.deadlines.remove(running)
-            place.answered()
-        if isinstance(running, Job) and error is None and inspect.isawaitable(value):
-            # A plain function that made a coroutine: that runs on the loop, in what is left of the time.
-            started = home.carriers.begin(_identity, value, call)
-            if isinstance(started, Carrier):
-                return await self._wait(started, call, home, home.limiter.take(call.parent is None))
-            return started
-        return value, error
 
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> _Home:
         home = self._homes.get(loop)

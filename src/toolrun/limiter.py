@@ -23,7 +23,8 @@ class Place:
         """The caller has its answer: the shared place is free."""
         if self._counted:
             self._limiter.running -= 1
-            self._limiter.admit()
+            if self._limiter.queued:
+                self._limiter.admit()
 
     def ended(self) -> None:
         """The body has ended, which may be long after the answer: the tool's own place is free.

@@ -25,12 +25,12 @@ from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolErro
 from toolrun.kind import KIND_OF, SECONDS, count
 from toolrun.manager import ToolManager
 from toolrun.settings import JSON, Schema
-from toolrun.workers.calling import Remote, call_worker, make_request
 from toolrun.workers.engine import Engine, WorkerSpec
 from toolrun.workers.environment import Environments, Requirements, read_requirements
 from toolrun.workers.member import Member
 from toolrun.workers.pep723 import find_fault
-from toolrun.workers.pool import Pool, PoolLimits, Request, RetiredError
+from toolrun.workers.pool import Pool, PoolLimits, RetiredError
+from toolrun.workers.request import Request
 
 logger = logging.getLogger("toolrun")
 
@@ -90,7 +90,7 @@ class ScriptTool:
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         return await self._script.call(self, arguments)
 
-    def begin(self, arguments: dict[str, JSON], call: Call) -> Remote | None:
+    def begin(self, arguments: dict[str, JSON], call: Call) -> Request | None:
         """The same without a coroutine, if a worker is free at this moment; None if not."""
         return self._script.begin(self, arguments, call)
 
@@ -168,24 +168,23 @@ class Script:
         while True:
             request = self._request(tool, arguments, current_call.get())
             try:
-                return await call_worker(self.pool, tool.name, request)
+                return await self.pool.run(request)
             except RetiredError:  # it was edited while this call waited: the new version takes it
                 continue
 
-    def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Remote | None:
+    def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Request | None:
         request = self._request(tool, arguments, call)
-        remote = Remote(asyncio.get_running_loop())
-        return remote if remote.submit(self.pool, tool.name, request) else None
+        return request if self.pool.submit(request) else None
 
     def _request(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call | None) -> Request:
-        self._notice_edit()
+        self._notice_edit(perf_counter() if call is None else call.started)
         config = self._around.config
         settings = config.tool.get(tool.name)
         if settings is None:
-            return make_request(call, tool.function, arguments)
+            return Request(tool.function, arguments, call=call)
         granted = [name for name in settings.secrets if name in self._version.declared.secrets]
         secrets = {name: config.secrets[name] for name in granted if name in config.secrets}
-        return make_request(call, tool.function, arguments, dict(settings.config), secrets)
+        return Request(tool.function, arguments, dict(settings.config), secrets, call)
 
     async def close(self, drain: float) -> None:
         if self._renewal is not None:
@@ -193,8 +192,7 @@ class Script:
             await asyncio.wait([self._renewal])
         await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
 
-    def _notice_edit(self) -> None:
-        now = perf_counter()
+    def _notice_edit(self, now: float) -> None:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_EVERY
@@ -301,7 +299,7 @@ class Script:
 
     async def _describe(self, version: Version) -> dict[str, JSON]:
         spec = await self._spec(version, "--describe")
-        member = Member(self.name, lambda *_: None, 0.0)
+        member = Member(self.name, None, 0.0)
         member.worker = worker = self._around.engine.start(spec, member)
         limit = self._around.config.workers.start_timeout
         try:

@@ -16,10 +16,10 @@ from typing import Any, Final
 from toolrun.context import current_call
 from toolrun.definition import FunctionTool
 from toolrun.settings import JSON
-from toolrun.workers.calling import call_worker, make_request
 from toolrun.workers.engine import WorkerSpec
 from toolrun.workers.local import LocalEngine
 from toolrun.workers.pool import Pool
+from toolrun.workers.request import Request
 
 _INSIDE: Final = Path(__file__).parent / "inside"
 VARIABLE: Final = "TOOLRUN_ISOLATED"
@@ -41,7 +41,7 @@ class IsolatedTools:
                 return spec
 
             pool = self._pools[tool.name] = Pool(tool.name, self._engine, make_spec)
-        return await call_worker(pool, tool.name, make_request(current_call.get(), "call", arguments))
+        return await pool.run(Request("call", arguments, call=current_call.get()))
 
     async def close(self) -> None:
         for pool in self._pools.values():

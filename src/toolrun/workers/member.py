@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
-from toolrun.context import OnProgress, Progress
+from toolrun.context import Progress
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.settings import JSON
 from toolrun.workers.engine import Exit, Worker
-from toolrun.workers.wire import Answer, Lines, Progressed, Raised, Ready, Rubbish, decode
+from toolrun.workers.request import Request
+from toolrun.workers.wire import Answer, Lines, Message, Progressed, Raised, Ready, Rubbish, decode
 
 logger = logging.getLogger("toolrun.worker")
 
@@ -31,33 +30,20 @@ class State(Enum):
     """Gets nothing any more, and is gone or about to go."""
 
 
-@dataclass(slots=True)
-class Answered:
-    """What a worker said about a call. A value, although not frozen, for the same reason as `Request`."""
+class Owner(Protocol):
+    """Whoever gives a member its calls."""
 
-    result: JSON
-    error: str | None
-    raised: tuple[str, ...]
-    """The classes of the exception behind `error`."""
+    def call_ended(self, member: Member, *, answered: bool) -> None:
+        """A call has left its place, with or without the worker's answer."""
 
-
-Finish = Callable[[Answered | CallError], None]
-"""Is told how a call ended, once: with the worker's answer, or why there is none."""
-
-
-class _Running:
-    __slots__ = ("finish", "on_progress", "raised")
-
-    def __init__(self, finish: Finish, on_progress: OnProgress | None) -> None:
-        self.finish = finish
-        self.on_progress = on_progress
-        self.raised: tuple[str, ...] = ()
+    def worker_ended(self, member: Member, lost: WorkerLostError) -> None:
+        """The worker has died. Its calls have their answers already."""
 
 
 class Member:
     """Listens to a worker."""
 
-    def __init__(self, name: str, on_end: Callable[[Member, WorkerLostError], None], now: float) -> None:
+    def __init__(self, name: str, owner: Owner | None, now: float) -> None:
         self.name = name
         self.worker: Worker | None = None
         self.state = State.STARTING
@@ -69,58 +55,73 @@ class Member:
         self.born = self.last_used = now
         self.must_be_killed = False
         """A call that was given up may still run in it."""
-        self._on_end = on_end
+        self._owner = owner
         self._lines = Lines()
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, Request] = {}
 
     def is_free(self, concurrency: int) -> bool:
         return self.state is State.READY and self.load < concurrency
 
-    def begin(self, number: int, data: bytes, on_progress: OnProgress | None, finish: Finish) -> None:
+    def begin(self, request: Request, number: int, data: bytes) -> None:
         assert self.worker is not None
         # A worker that is busy anyway need not be woken for each request.
         at_once = not self._running
-        self._running[number] = _Running(finish, on_progress)
+        self._running[number] = request
+        request.sent(self, number)
         self.worker.send(data, at_once=at_once)
 
-    def forget(self, number: int) -> bool:
-        """Whether the call was still running."""
-        return self._running.pop(number, None) is not None
+    def give_up(self, request: Request) -> None:
+        """Nobody waits for this call any more, but it may go on in the worker."""
+        if self._running.pop(request.number, None) is not None:
+            self.must_be_killed = True
+            if self.state is State.READY:
+                self.state = State.RETIRING
+            self._call_ended(answered=False)
 
     def received(self, data: bytes) -> None:
         if self.state is State.ENDED and not self._running:
             return  # its last words
         for line in self._lines.feed(data):
             message = line if isinstance(line, Rubbish) else decode(line)
-            match message:
-                case Answer():
-                    self._answer(message)
-                case Progressed():
-                    self._progress(message)
-                case Raised():
-                    if (running := self._running.get(message.id)) is not None:
-                        running.raised = message.classes
-                case Ready():
-                    self._be_ready(message)
-                case Rubbish():
-                    self._rubbish(message)
+            if type(message) is Answer:
+                self._answer(message)
+            else:
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Progressed():
+                self._progress(message)
+            case Raised():
+                if (request := self._running.get(message.id)) is not None:
+                    request.raised = message.classes
+            case Ready():
+                self._be_ready(message)
+            case Rubbish():
+                self._rubbish(message)
 
     def _answer(self, answer: Answer) -> None:
-        running = self._running.pop(answer.id, None)
-        if running is None:  # of a call that was given up, or never made
+        request = self._running.pop(answer.id, None)
+        if request is None:  # of a call that was given up, or never made
             logger.debug("%s: an answer to no call (%d)", self.name, answer.id)
-        else:
-            running.finish(Answered(answer.result, answer.error, running.raised))
+            return
+        self._call_ended(answered=True)
+        request.answered(answer.result, answer.error)
+
+    def _call_ended(self, *, answered: bool) -> None:
+        self.load -= 1
+        if self._owner is not None:
+            self._owner.call_ended(self, answered=answered)
 
     def _progress(self, message: Progressed) -> None:
-        running = self._running.get(message.id)
-        if running is None or running.on_progress is None:
+        request = self._running.get(message.id)
+        if request is None or request.call is None or request.call.on_progress is None:
             return
         data = message.progress
         done, total = data.get("progress"), data.get("total")
         if isinstance(done, int | float):
             with contextlib.suppress(Exception):  # the listener's own failure is not the call's
-                running.on_progress(
+                request.call.on_progress(
                     Progress(done, total if isinstance(total, int | float) else None, str(data.get("message") or ""))
                 )
 
@@ -166,7 +167,8 @@ class Member:
         self.state = State.ENDED
         self._fail_start(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
         self._fail(lost)
-        self._on_end(self, lost)
+        if self._owner is not None:
+            self._owner.worker_ended(self, lost)
 
     def _fail_start(self, failure: CallError) -> None:
         if not self.ready.done():
@@ -175,8 +177,9 @@ class Member:
 
     def _fail(self, failure: ProtocolError | WorkerLostError) -> None:
         while self._running:
-            _, running = self._running.popitem()
-            running.finish(failure)
+            _, request = self._running.popitem()
+            self._call_ended(answered=False)
+            request.end((None, failure))
 
 
 def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostError:

@@ -12,17 +12,17 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from toolrun.context import OnProgress
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.settings import JSON
 from toolrun.workers.breaker import Breaker
 from toolrun.workers.engine import Engine, WorkerSpec
-from toolrun.workers.member import Answered, Finish, Member, State
+from toolrun.workers.member import Member, State
+from toolrun.workers.request import Request
 from toolrun.workers.wire import encode_request
 
 logger = logging.getLogger("toolrun.worker")
@@ -49,33 +49,6 @@ class PoolLimits:
     """Seconds that a worker has to end by itself."""
 
 
-@dataclass(slots=True)
-class Request:
-    """A value, although not frozen: there is one for each call, and a frozen one takes three times as long to make."""
-
-    function: str
-    kwargs: Mapping[str, JSON]
-    config: Mapping[str, JSON]
-    secrets: Mapping[str, str]
-    on_progress: OnProgress | None = None
-    on_sent: Callable[[], None] | None = None
-    """Told when the worker may have begun: from then on the call may have had effects."""
-
-
-class Ticket:
-    """A request that was sent."""
-
-    __slots__ = ("_member", "_number", "_pool")
-
-    def __init__(self, pool: Pool, member: Member, number: int) -> None:
-        self._pool = pool
-        self._member = member
-        self._number = number
-
-    def give_up(self) -> None:
-        self._pool.give_up(self._member, self._number)
-
-
 class RetiredError(UnavailableError):
     """The pool takes no more calls, because another has taken its place."""
 
@@ -94,6 +67,8 @@ class Pool:
     ) -> None:
         self.name = name
         self.limits = limits
+        self._concurrency = limits.concurrency
+        self._wears = (limits.max_calls, limits.max_age, limits.max_memory) != (None, None, None)
         self._engine = engine
         self._make_spec = make_spec
         self._members: list[Member] = []
@@ -105,57 +80,50 @@ class Pool:
         self._closed = False
         self._drained: asyncio.Future[None] | None = None
 
-    def submit(self, request: Request, finish: Finish) -> Ticket | None:
-        """Send a request to a worker that is free now; None if none is. `finish` is told how it ended."""
-        member = self._free_member()
-        return None if member is None else self._send(member, request, finish)
+    def submit(self, request: Request) -> bool:
+        """Send a request to a worker that is free now. False if none is. Raises UnavailableError if none will be."""
+        if self._closed:
+            raise self._shutting_down()
+        if not self._waiting:  # those who wait come first
+            for member in self._members:
+                if member.load < self._concurrency and member.state is State.READY:
+                    self._send(member, request)
+                    return True
+        return False
 
-    async def run(self, request: Request) -> Answered:
-        """The answer of a worker, as soon as one is free. Raises CallError if there is none.
+    async def run(self, request: Request) -> JSON:
+        """The result of a request, as soon as a worker is free. Raises CallError if there is none.
 
         Cancelled, it kills the worker.
         """
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
-
-        def finish(outcome: Answered | CallError) -> None:
-            if not future.done():
-                future.set_result(outcome) if isinstance(outcome, Answered) else future.set_exception(outcome)
-
-        ticket = self.submit(request, finish)
-        while ticket is None:
+        sent = self.submit(request)
+        while not sent:
             member = await self._wait_for_member()
-            if member.state is State.ENDED:  # it may die between being handed out and being used
-                member.load -= 1
-            else:
-                ticket = self._send(member, request, finish)
+            member.load -= 1  # the place that was kept for this request
+            if member.state is not State.ENDED:  # it may die between being handed out and being used
+                self._send(member, request)
+                sent = True
         try:
-            return await future
+            result, error = await request.outcome
         except asyncio.CancelledError:
-            ticket.give_up()
+            request.give_up()
             raise
+        if error is not None:
+            raise error
+        return result
 
-    def _send(self, member: Member, request: Request, finish: Finish) -> Ticket:
+    def _send(self, member: Member, request: Request) -> None:
         number = next(_NUMBERS)
-
-        def end(outcome: Answered | CallError) -> None:
-            if isinstance(outcome, Answered):
-                self._breaker.worked()
-                self._release(member)
-            else:
-                member.load -= 1
-                self._hand_out()
-            finish(outcome)
-
         try:
             data = encode_request(number, request.function, request.kwargs, request.config, request.secrets)
         except TypeError as error:
-            self._release(member)
-            finish(ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED))
-        else:
-            member.begin(number, data, request.on_progress, end)
-            if request.on_sent is not None:
-                request.on_sent()
-        return Ticket(self, member, number)
+            request.end(
+                (None, ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED))
+            )
+            self._after_call(member)
+            return
+        member.load += 1
+        member.begin(request, number, data)
 
     def members(self) -> list[Member]:
         return list(self._members)
@@ -165,7 +133,7 @@ class Pool:
         self._closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        self._fail_waiting(UnavailableError(f"'{self.name}' is shutting down.", side_effects=SideEffects.NOT_STARTED))
+        self._fail_waiting(self._shutting_down())
         for task in self._starting:
             task.cancel()
         if drain > 0 and any(member.load for member in self._members):
@@ -186,27 +154,20 @@ class Pool:
         for member in list(self._members):
             if member.state is State.READY:
                 member.state = State.RETIRING
-            self._end_if_unused(member)
-
-    def _free_member(self) -> Member | None:
-        self._check_open()
-        if self._waiting:  # those who wait come first
-            return None
-        for member in self._members:
-            if member.is_free(self.limits.concurrency):
-                member.load += 1
-                return member
-        return None
+            self._after_call(member)
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError(f"'{self.name}' is shutting down.", side_effects=SideEffects.NOT_STARTED)
+            raise self._shutting_down()
         seconds = self._breaker.open_for(monotonic())
         if seconds and not any(member.state is State.READY for member in self._members):
             raise UnavailableError(
                 f"The worker of '{self.name}' keeps dying; it is tried again in {seconds:.0f} s.",
                 side_effects=SideEffects.NOT_STARTED,
             )
+
+    def _shutting_down(self) -> UnavailableError:
+        return UnavailableError(f"'{self.name}' is shutting down.", side_effects=SideEffects.NOT_STARTED)
 
     async def _wait_for_member(self) -> Member:
         self._check_open()
@@ -217,7 +178,8 @@ class Pool:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._release(turn.result())  # its turn came in the same moment
+                turn.result().load -= 1  # its turn came in the same moment
+                self._after_call(turn.result())
             elif turn in self._waiting:
                 self._waiting.remove(turn)
             raise
@@ -236,7 +198,7 @@ class Pool:
         try:
             await asyncio.sleep(self._breaker.wait(monotonic()))
             spec = await self._make_spec()
-            member = Member(self.name, self._on_end, monotonic())
+            member = Member(self.name, self, monotonic())
             self._members.append(member)
             member.worker = self._engine.start(spec, member)
             async with asyncio.timeout(self.limits.start_timeout):
@@ -298,14 +260,20 @@ class Pool:
             if not turn.done():
                 turn.set_exception(error)
 
-    def _release(self, member: Member) -> None:
-        member.load -= 1
-        member.calls += 1
-        member.last_used = now = monotonic()
-        if member.state is State.READY and self._is_worn_out(member, now):
-            member.state = State.RETIRING
-        self._end_if_unused(member)
-        self._hand_out()
+    def call_ended(self, member: Member, *, answered: bool) -> None:
+        if answered:
+            self._breaker.worked()
+            member.calls += 1
+            member.last_used = now = monotonic()
+            if self._wears and member.state is State.READY and self._is_worn_out(member, now):
+                member.state = State.RETIRING
+        self._after_call(member)
+
+    def _after_call(self, member: Member) -> None:
+        if member.state is State.RETIRING and member.load == 0:
+            self._end(member)
+        if self._waiting or self._drained is not None:
+            self._hand_out()
 
     def _is_worn_out(self, member: Member, now: float) -> bool:
         limits = self.limits
@@ -317,21 +285,6 @@ class Pool:
             return False
         memory = member.worker.describe().memory
         return memory is not None and memory >= limits.max_memory
-
-    def give_up(self, member: Member, number: int) -> None:
-        """Nobody waits for this call any more, so it must not go on."""
-        if not member.forget(number):
-            return
-        member.load -= 1
-        member.must_be_killed = True
-        if member.state is State.READY:
-            member.state = State.RETIRING
-        self._end_if_unused(member)
-        self._hand_out()
-
-    def _end_if_unused(self, member: Member) -> None:
-        if member.state is State.RETIRING and member.load == 0:
-            self._end(member)
 
     def _end(self, member: Member) -> None:
         if member not in self._members:
@@ -345,8 +298,7 @@ class Pool:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    def _on_end(self, member: Member, lost: WorkerLostError) -> None:
-        """The worker has died. Its calls have their answers already."""
+    def worker_ended(self, member: Member, lost: WorkerLostError) -> None:
         if member in self._members:
             self._members.remove(member)
             self._breaker.died(monotonic())

@@ -13,10 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import orjson
+
 from toolrun.settings import JSON
 
 MAX_LINE: Final = 64 * 1024 * 1024
 _EXCERPT: Final = 200
+_DIGITS: Final = bytes(ord("1") if chr(byte) in "0123456789" else 0 for byte in range(256))
+_LONG: Final = b"1" * 20
+"""As many digits as the first integers beyond 64 bits have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,6 @@ Message = Ready | Answer | Progressed | Raised | Rubbish
 
 def encode_request(number: int, function: str, kwargs: object, config: object, secrets: object) -> bytes:
     """Raises TypeError for arguments that are not JSON."""
-    import orjson
-
     request = {"id": number, "function": function, "kwargs": kwargs, "config": config, "secrets": secrets}
     return orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -128,8 +131,6 @@ class Lines:
 
 def decode(line: bytes) -> Message:
     """The message in a line. Never raises: what is no message is Rubbish."""
-    import orjson
-
     try:
         data: Any = orjson.loads(line)
     except ValueError as error:
@@ -139,7 +140,10 @@ def decode(line: bytes) -> Message:
     number = data.get("id")
     if type(number) is int:
         if "error" in data and "result" in data and (data["error"] is None or isinstance(data["error"], str)):
-            return Answer(number, data["result"], data["error"])
+            result = data["result"]
+            if isinstance(result, dict | list | float) and _LONG in line.translate(_DIGITS):
+                result = _exact_result(line, result)
+            return Answer(number, result, data["error"])
         if isinstance(data.get("progress"), dict):
             return Progressed(number, data["progress"])
         if isinstance(data.get("raised"), list):
@@ -147,6 +151,16 @@ def decode(line: bytes) -> Message:
     elif isinstance(data.get("ready"), dict):
         return Ready(cast(dict[str, JSON], data["ready"]))
     return Rubbish("not a message that is known", _excerpt(line))
+
+
+def _exact_result(line: bytes, result: JSON) -> JSON:
+    """The result of an answer with every integer as it is: orjson makes floats of those beyond 64 bits."""
+    import json
+
+    try:
+        return cast(JSON, json.loads(line)["result"])
+    except (ValueError, RecursionError):  # more digits than Python reads, or nested too deeply for it
+        return result
 
 
 def _excerpt(line: bytes) -> str:

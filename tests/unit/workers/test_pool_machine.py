@@ -18,9 +18,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from engines import MemoryEngine, MemoryWorker
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
+from toolrun.settings import JSON
 from toolrun.workers.engine import WorkerSpec
-from toolrun.workers.member import Answered
-from toolrun.workers.pool import Pool, PoolLimits, Request
+from toolrun.workers.pool import Pool, PoolLimits
+from toolrun.workers.request import Request
 
 SPEC = WorkerSpec("script", Path("python"), (), Path())
 START_TIMEOUT = 10.0
@@ -41,7 +42,7 @@ class Expected:
 
     token: int
     pool: Pool
-    task: asyncio.Task[Answered]
+    task: asyncio.Task[JSON]
     worker: MemoryWorker | None = None
     """Where it was sent, if it was."""
     fate: type[BaseException] | None = None
@@ -197,7 +198,7 @@ class PoolMachine(RuleBasedStateMachine):
     def every_call_has_the_answer_that_is_its_own(self) -> None:
         for call in self.expected:
             if call.answered:
-                assert call.task.result().result == call.token
+                assert call.task.result() == call.token
             elif call.fate is asyncio.CancelledError:
                 assert call.task.cancelled()
             elif call.fate is not None:
@@ -275,8 +276,12 @@ class PoolMachine(RuleBasedStateMachine):
         return Pool("script", self.engine, make_spec, self.limits)
 
     def _call(self) -> Expected:
-        token = len(self.expected)
-        task = self.loop.create_task(self.pool.run(Request("f", {"token": token}, {}, {})))
+        token, pool = len(self.expected), self.pool
+
+        async def run() -> JSON:
+            return await pool.run(Request("f", {"token": token}))
+
+        task = self.loop.create_task(run())
         call = Expected(token, self.pool, task)
         self.expected.append(call)
         return call

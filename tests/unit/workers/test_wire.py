@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolrun.settings import JSON
 from toolrun.workers.wire import (
     Answer,
     Lines,
@@ -108,3 +109,14 @@ def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(p
 def test_decoding_never_raises(data: bytes) -> None:
     decode(data)
     Lines(50).feed(data)
+
+
+@pytest.mark.parametrize(
+    "result", [10**30, -(2**64), 2**63, [1, {"n": 10**40}], {"digits": "9" * 30, "n": 1.5}, [1e300, 0.1]]
+)
+def test_numbers_of_any_size_arrive_as_they_were_sent(result: JSON) -> None:
+    line = json.dumps({"id": 1, "result": result, "error": None}).encode()
+    answer = decode(line)
+    assert isinstance(answer, Answer)
+    assert answer.result == result
+    assert json.dumps(answer.result) == json.dumps(result)  # 1e30 == 10**30

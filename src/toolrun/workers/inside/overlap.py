@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import Any, NoReturn
 
+_BATCH = 16
+"""Answers of calls that end at once which wait for each other: the host is to work on them while others run here."""
+
 
 def serve(worker: serial.Worker, limit: int) -> NoReturn:
     """Until the input ends. `limit` is for threads; for tasks the host keeps to it."""
@@ -40,6 +43,7 @@ class Overlap:
         self._threaded: dict[int, serial.Call] = {}
         """All calls that need a thread."""
         self._has_flush = False
+        self._unsent = 0
         self._has_tried_orjson = False
         self._at_once: dict[Any, bool] = {}
 
@@ -102,7 +106,11 @@ class Overlap:
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             self._port.post(call, serial.failure(call, error), last=True)
             serial.log_traceback(call, error)
-        self._flush_soon()
+        self._unsent += 1
+        if self._unsent == _BATCH:
+            self._flush()
+        else:
+            self._flush_soon()
 
     async def _run_async(self, call: serial.Call) -> None:
         serial.current.set(call)
@@ -131,6 +139,7 @@ class Overlap:
 
     def _flush(self) -> None:
         self._has_flush = False
+        self._unsent = 0
         self._port.flush()
         if not self._has_tried_orjson:
             self._has_tried_orjson = True
