@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 from toolrun.document import parse_toml, read_text, shown, suggestion
 from toolrun.errors import ConfigError
 from toolrun.expansion import expand
-from toolrun.kind import KIND_OF, PATTERNS, SECONDS, Kind, count, one_of
-from toolrun.settings import JSON, Limits, ToolSettings
+from toolrun.kind import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
+from toolrun.settings import JSON, Limits, McpSettings, ServerSettings, ToolSettings
 
 FILE_NAME = "toolrun.toml"
 
@@ -90,6 +90,9 @@ class Config:
     """Secrets that could not be read, with the reason. Only the tools that are granted one are concerned."""
     log: LogConfig = field(default_factory=LogConfig)
     workers: WorkersConfig = field(default_factory=WorkersConfig)
+    mcp: McpSettings = field(default_factory=McpSettings)
+    servers: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
+    """MCP servers by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,16 @@ SECTIONS: Mapping[str, Section] = {
     "tools": _section("files", ToolFiles, python=PATTERNS, catalogs=PATTERNS),
     "tool": _section("tool", ToolSettings, named=True),
     "workers": _section("workers", WorkersConfig),
+    "mcp": _section("mcp", McpSettings, delays=DELAYS),
+    "servers": _section(
+        "servers",
+        ServerSettings,
+        named=True,
+        env=TEXT_TABLE,
+        headers=TEXT_TABLE,
+        parameters=TEXT_TABLE,
+        transport=one_of("stdio", "http", "sse"),
+    ),
     "log": _section("log", LogConfig, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")),
 }
 

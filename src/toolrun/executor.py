@@ -33,7 +33,7 @@ from toolrun.limiter import Limiter
 from toolrun.manager import ToolManager
 from toolrun.observers import LogObserver, Observer
 from toolrun.redaction import Redactor
-from toolrun.result import ToolCall, ToolResult, normalise
+from toolrun.result import ToolCall, ToolResult, blocks_of, normalise
 from toolrun.settings import JSON, Limits, ToolSettings
 from toolrun.threads import Job, Threads
 
@@ -143,8 +143,6 @@ class ToolExecutor:
                 value, error = copy_context().run(complete, binding.invoke, call)
             else:
                 value, error = await self._run(binding, call)
-            if type(value) is tuple:
-                value = binding.content(value)
         except asyncio.CancelledError as cancelled:
             result = self._failed(call, cancelled, repairs)
             for finished in self._on_finished:
@@ -152,20 +150,13 @@ class ToolExecutor:
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused
-        if error is None:
-            result = ToolResult(
-                name,
-                # What needs no second look need not pay for a call; integers may be too long to be written.
-                value if type(value) is int and -_PLAIN < value < _PLAIN else normalise(value),
-                None,
-                None,
-                (perf_counter() - call.started) * 1000,
-                call_id or "",
-                self._max_chars,
-                repairs,
-            )
-        else:
+        if error is not None:
             result = self._failed(call, error, repairs)
+        elif type(value) is int and -_PLAIN < value < _PLAIN:  # needs no second look, and a look would cost a call
+            took = (perf_counter() - call.started) * 1000
+            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
+        else:
+            result = self._succeeded(call, value if binding is None else binding.content(value), repairs)
         for finished in self._on_finished:
             try:
                 finished(call, result)
@@ -353,6 +344,12 @@ class ToolExecutor:
             home = self._homes[loop] = _Home(loop, self.limits)
         self._home = home
         return home
+
+    def _succeeded(self, call: Call, value: object, repairs: tuple[Repair, ...]) -> ToolResult:
+        plain, blocks = normalise(value), blocks_of(value)
+        took = (perf_counter() - call.started) * 1000
+        call_id = call.given_id or ""
+        return ToolResult(call.name, plain, None, None, took, call_id, self._max_chars, repairs, content=blocks)
 
     def _failed(self, call: Call, error: BaseException, repairs: tuple[Repair, ...]) -> ToolResult:
         call.error = error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from toolrun.document import plain, shown
@@ -40,6 +41,14 @@ def _is_patterns(value: JSON) -> bool:
     )
 
 
+def _is_delays(value: JSON) -> bool:
+    return isinstance(value, list) and bool(value) and all(item == 0 or _is_seconds(item) for item in value)
+
+
+def _is_text_table(value: JSON) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
 def _is_table(value: JSON) -> bool:
     try:
         return isinstance(plain(value), dict)
@@ -70,6 +79,8 @@ SWITCH = Kind("true or false", lambda value: isinstance(value, bool), bool, _par
 TEXT = Kind("a string", lambda value: isinstance(value, str), str, str)
 TEXTS = Kind("a list of strings", _is_texts, tuple)
 PATTERNS = Kind("a list of glob patterns relative to the configuration file", _is_patterns, tuple)
+DELAYS = Kind("a list of seconds >= 0, at least one", _is_delays, lambda value: tuple(map(float, value)))
+TEXT_TABLE = Kind("a table of strings", _is_text_table, lambda value: MappingProxyType(dict(value)))
 TABLE = Kind("a table that JSON can hold (no nan, no inf)", _is_table, plain)
 
 KIND_OF: Mapping[object, Kind] = {

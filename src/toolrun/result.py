@@ -43,6 +43,16 @@ class ToolCall:
 
 
 @dataclass(slots=True)
+class Content:
+    """What a tool returns when a model and a program are to get different things."""
+
+    blocks: list[dict[str, JSON]]
+    """For a model, in the form of MCP: `{"type": "text", "text": …}`, `{"type": "image", "data": …, "mimeType": …}`."""
+    data: JSON = None
+    """For a program. None: the text of the blocks, or the blocks themselves if there is more than text."""
+
+
+@dataclass(slots=True)
 class ToolResult:
     """The answer to one call. `error` is None exactly when the call succeeded.
 
@@ -64,6 +74,8 @@ class ToolResult:
     """Of a failed call: whether the tool may have acted."""
     detail: str = field(default="", repr=False)
     """Of a failed call: further lines that only the model reads."""
+    content: tuple[dict[str, JSON], ...] = field(default=(), repr=False)
+    """The blocks for a model, if the tool returned any: text, images, audio, resources."""
 
     @property
     def success(self) -> bool:
@@ -80,7 +92,7 @@ class ToolResult:
     def text(self) -> str:
         """What a model reads."""
         if self.error is None:
-            return shorten(render(self.result), self.max_chars)
+            return shorten(render(list(self.content) or self.result), self.max_chars)
         head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
         return shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
 
@@ -131,6 +143,16 @@ def shorten(text: str, limit: int | None) -> str:
     return f"{text[:head]}{gap}{text[len(text) - tail :]}"
 
 
+def blocks_of(value: object) -> tuple[dict[str, JSON], ...]:
+    """The content blocks that a tool returned, if it did."""
+    if type(value) is Content:
+        value = value.blocks
+    elif type(value) is not list:
+        return ()
+    blocks = normalise(value)
+    return tuple(cast(list[dict[str, JSON]], blocks)) if isinstance(blocks, list) and is_content(blocks) else ()
+
+
 def normalise(value: object) -> JSON:
     """Whatever a tool returned, as JSON data that shares nothing with it. Never raises."""
     kind = type(value)
@@ -143,6 +165,8 @@ def normalise(value: object) -> JSON:
         return _clean(cast(str, value))
     if kind is float:
         return cast(float, value) if math.isfinite(cast(float, value)) else None
+    if kind is Content:
+        return normalise(_data(cast(Content, value)))
     import orjson
 
     try:
@@ -150,6 +174,16 @@ def normalise(value: object) -> JSON:
     except (TypeError, ValueError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
         return _Walk().value(value, ())
+
+
+def _data(content: Content) -> object:
+    """What a program gets of content that has no data of its own."""
+    if content.data is not None:
+        return content.data
+    texts = [block["text"] for block in content.blocks if block.get("type") == "text" and "text" in block]
+    if len(texts) < len(content.blocks):
+        return content.blocks
+    return "\n".join(map(str, texts))
 
 
 def _dumps(value: JSON) -> bytes:

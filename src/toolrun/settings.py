@@ -1,4 +1,4 @@
-"""What can be set for the executor and for one tool. Values only: who reads them from where is not known here."""
+"""What can be set for the executor, a tool and an MCP server. Values only: who reads them is not known here."""
 
 from __future__ import annotations
 
@@ -43,3 +43,51 @@ class ToolSettings:
     """The names of the secrets that the tool is granted."""
     config: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
     """The tool's own section, passed on as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpSettings:
+    """How MCP servers are connected to: what holds for all of them."""
+
+    delays: tuple[float, ...] = (0.0, 2.0, 4.0)
+    """Seconds before each attempt to connect when the program starts. There are as many attempts as delays."""
+    longest_delay: float = 60.0
+    """After those, a server is tried again after twice the delay of the last time, up to so many seconds."""
+    start_timeout: float = 30.0
+    """Seconds that one attempt may take, until the tools are listed."""
+    grace: float = 5.0
+    """Seconds that a stdio server has to say anything after a call was given up; if it does not, it is restarted."""
+    max_message_mb: int = 16
+    """Megabytes of one message of a server. A longer one is dropped, and costs its own call an answer."""
+    files: tuple[str, ...] = ()
+    """Files of other programs with servers (`.mcp.json`), relative to the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """One MCP server: a command to start it, or the address at which it runs."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """Environment variables, besides PATH, HOME, USER, LOGNAME, SHELL, TERM and the locale."""
+    cwd: str = ""
+    """The directory it is started in, relative to the configuration file."""
+    url: str = ""
+    transport: str = ""
+    """`stdio`, `http` or `sse`. Empty: stdio for a command, http for a URL."""
+    headers: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """HTTP headers of every request."""
+    enabled: bool = True
+    include: tuple[str, ...] = ()
+    """Patterns of the tools that are used; empty for all."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of the tools that are not."""
+    timeout: float | None = None
+    """Seconds that a call of its tools may take, unless [tool.NAME] says otherwise."""
+    start_timeout: float | None = None
+    """Seconds that one attempt to connect may take; without it that of [mcp]."""
+    hint: str = ""
+    """What to check when it cannot be reached, such as "Is the MQTT broker running?"."""
+    parameters: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """Names of parameters that models tend to use, and what the server calls them: `{ command = "action" }`."""

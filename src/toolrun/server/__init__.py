@@ -1,0 +1,1 @@
+"""toolrun as a server of its tools."""
