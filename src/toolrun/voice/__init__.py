@@ -1,0 +1,1 @@
+"""A voice gateway: utterances in, tools in the middle, spoken answers out."""
