@@ -208,9 +208,10 @@ class Pool:
                 if member in self._members:  # else its death has been counted
                     self._breaker.died(monotonic())
                 self._discard(member)
-            failure = self._start_failure(error)
-            if not any(it.state is State.READY for it in self._members):
-                self._fail_waiting(failure)
+            # A script that cannot be loaded will not be by the next worker; a start that failed says nothing of others.
+            others = isinstance(error, OSError) and self._starting - {asyncio.current_task()}
+            if not others and not any(it.state is State.READY for it in self._members):
+                self._fail_waiting(self._start_failure(error))
             return
         except asyncio.CancelledError:
             if member is not None:

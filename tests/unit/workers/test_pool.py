@@ -213,6 +213,21 @@ async def test_a_worker_that_cannot_be_started_or_loaded_or_is_never_ready_answe
         await slow.run(request())
 
 
+async def test_a_start_that_fails_costs_no_call_that_another_worker_will_take(make: Make) -> None:
+    pool, engine = make(MemoryEngine(ready=False))
+    first = asyncio.create_task(pool.run(request()))
+    await until(lambda: engine.workers)
+    engine.failure = OSError("too many open files")
+    second = asyncio.create_task(pool.run(request()))
+    await asyncio.sleep(0.01)
+    engine.workers[0].be_ready()
+    for task in (first, second):
+        await until(lambda: engine.workers[0].requests)
+        engine.workers[0].answer()
+        engine.workers[0].requests.clear()
+        assert await task == "done"
+
+
 async def test_rubbish_costs_the_worker_and_its_calls_a_clear_answer(make: Make) -> None:
     pool, engine = make()
     [task] = await running(pool, engine, 1)
