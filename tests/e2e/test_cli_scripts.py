@@ -6,9 +6,13 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -28,6 +32,47 @@ def hang() -> str:
     print("started", file=sys.stderr, flush=True)
     subprocess.run(["sleep", "600"])
 '''
+
+SLOW = '''
+import threading
+
+def meet(mode: str) -> None:
+    """Wait at a named pipe for whoever opens it the other way."""
+    open("pipe", mode).close()
+
+def hang() -> None:
+    """Wait for ever."""
+    threading.Event().wait()
+'''
+OWN = '''
+import threading
+
+from toolrun import tool
+
+@tool(isolated=True)
+def block() -> None:
+    """Wait for ever."""
+    threading.Event().wait()
+'''
+PROGRAM = """
+import asyncio, os, sys
+
+import own
+from toolrun import Runtime
+
+async def main():
+    async with Runtime.open("toolrun.toml") as runtime, asyncio.TaskGroup() as group:
+        runtime.manager.add(own.block)
+        call = runtime.executor.execute
+        await asyncio.gather(*(call("slow.meet", {"mode": mode}) for mode in "rw"))  # so there are two workers
+        group.create_task(call("slow.hang", timeout=600))
+        group.create_task(call("block", timeout=600))
+        await asyncio.to_thread(sys.stdin.readline)
+        await asyncio.gather(*(call("slow.meet", {"mode": mode}) for mode in "rw"))
+
+os.mkfifo("pipe")
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -166,11 +211,13 @@ def test_workers_shows_the_process_of_a_call_and_none_after_its_deadline(project
         shown = toolrun("workers", "--json", cwd=project)
         [worker] = [it for it in json.loads(shown.stdout) if it["host"] == process.pid]
         assert worker["script"] == str(script)
-        assert worker["state"] in ("running", "waiting")
+        assert (worker["state"], worker["calls"], worker["running_calls"]) == ("busy", 0, 1)
+        assert worker["activity"] in ("running", "waiting")
         assert worker["memory"] > 1_000_000
         assert worker["age"] >= 0
         table = toolrun("workers", cwd=project).stdout
-        assert re.search(rf"^tools/hang.py +pid {worker['pid']} .* host {process.pid}$", table, re.MULTILINE)
+        row = rf"^tools/hang.py +pid {worker['pid']} \+1 +busy +0 done, 1 running .* host {process.pid}$"
+        assert re.search(row, table, re.MULTILINE)
         _, written = on_terminal(str(TOOLRUN), "workers", cwd=project, env={"NO_COLOR": "1", "COLUMNS": "200"})
         assert "SCRIPT" in written
         process.kill()
@@ -180,6 +227,46 @@ def test_workers_shows_the_process_of_a_call_and_none_after_its_deadline(project
     assert "it may have acted. Its process is gone.\n" in done.stderr
     left = json.loads(toolrun("workers", "--json", cwd=project).stdout)
     assert not [it for it in left if it["script"] == str(script) and it["pid"] != worker["pid"]]
+
+
+def workers_of(project: Path) -> dict[int, dict[str, Any]]:
+    """Those that run something of the project, by their process."""
+    shown = json.loads(toolrun("workers", "--json", cwd=project).stdout)
+    return {it["pid"]: it for it in shown if it["script"].startswith(str(project))}
+
+
+def eventually(project: Path, *expected: tuple[str, str, int, int]) -> dict[int, dict[str, Any]]:
+    """The workers of the project, as soon as their scripts, states and calls are these."""
+    until, found = time.monotonic() + LIMIT, []
+    while time.monotonic() < until:
+        workers = workers_of(project)
+        found = [(Path(it["script"]).name, it["state"], it["calls"], it["running_calls"]) for it in workers.values()]
+        if sorted(found) == sorted(expected):
+            return workers
+    raise AssertionError(f"there are {found}")
+
+
+def test_workers_tells_states_and_calls_until_the_program_is_killed(project: Path) -> None:
+    script = write_script(project, "slow", SLOW)
+    (project / "own.py").write_text(OWN)
+    (project / "program.py").write_text(PROGRAM)
+    block = ("own.py:block", "busy", 0, 1)
+    with subprocess.Popen([sys.executable, "program.py"], cwd=project, stdin=subprocess.PIPE) as program:
+        try:
+            eventually(project, ("slow.py", "busy", 1, 1), ("slow.py", "ready", 1, 0), block)
+            script.write_text(script.read_text() + "# edited\n")
+            assert program.stdin is not None
+            program.stdin.write(b"go on\n")
+            program.stdin.flush()
+            new = ("slow.py", "ready", 1, 0)
+            workers = eventually(project, ("slow.py", "draining", 1, 1), new, new, block)
+            [draining] = [pid for pid, it in workers.items() if it["state"] == "draining"]
+            os.kill(draining, signal.SIGSTOP)
+            table = toolrun("workers", cwd=project).stdout
+            assert re.search(rf" pid {draining} +draining, stopped +1 done, 1 running ", table)
+        finally:
+            program.kill()
+    eventually(project)
 
 
 def test_workers_says_when_there_are_none(project: Path) -> None:

@@ -7,6 +7,7 @@ own end, every call has exactly one answer, and afterwards the same tool works a
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import secrets
@@ -20,6 +21,7 @@ from typing import Any
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 from toolrun.context import Call, Progress
 from toolrun.observers import Observer
+from toolrun.workers.pool import Pool
 
 LIMIT = 30.0
 """Seconds for what must happen. Only a failing test waits so long."""
@@ -133,6 +135,17 @@ class Project:
             yield Tools(runtime, self)
         recorder.check()
 
+    @asynccontextmanager
+    async def elsewhere(self) -> AsyncIterator[Tools]:
+        """The project open in another runtime than that of the fault, where a call is under way all the time.
+
+        At its end there is no more of the project's processes than at its beginning.
+        """
+        async with self.open() as tools, tools.bystander():
+            before = tagged(self.tag)
+            yield tools
+            await until(lambda: tagged(self.tag) <= before, "the end of all other processes")
+
 
 class Recorder(Observer):
     """Counts what is made of each call."""
@@ -200,6 +213,21 @@ class Tools:
         assert not result.success
         return result
 
+    async def late(self, code: str, begun: Path) -> ToolResult:
+        """The answer at a deadline that passes after the file is there: the code makes it, on a slow machine later."""
+        for timeout in (1.0, 4.0, LIMIT):
+            result = await self.fault(code, timeout=timeout)
+            assert is_timeout(result)
+            if begun.exists():  # noqa: ASYNC240  nothing that takes time
+                return result
+            await self.works()
+        raise AssertionError(f"{begun.name} did not appear within {LIMIT:g} s")
+
+    def pool(self, tool: str = "subject") -> Pool:
+        """The workers of a script."""
+        [script] = [it for it in self.runtime.scripts if it.name == tool]
+        return script.pool
+
 
 def orphan(path: Path) -> str:
     """Code that starts a process without a parent and in a session of its own. It writes its number to the path.
@@ -220,6 +248,37 @@ def orphan(path: Path) -> str:
         while not Path("{path}").exists():
             time.sleep(0.005)
     """)
+
+
+def chain(path: Path) -> str:
+    """Code that starts a process without a parent, which forks and dies at once; and so does each of its children.
+
+    Each is in a session of its own. As long as one of them lives, the file is locked. It ends by itself after a minute.
+    """
+    return dedent(f"""
+        import fcntl
+        lock = os.open("{path}", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        end = time.monotonic() + 60
+        if os.fork() == 0:
+            while time.monotonic() < end:
+                os.setsid()
+                time.sleep(0.0005)
+                if os.fork():
+                    os._exit(0)
+            os._exit(0)
+        os.close(lock)
+    """)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether one of a chain is alive."""
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def is_lost(result: ToolResult) -> bool:
@@ -268,6 +327,11 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a process of ours has ended and was reaped."""
+    return not Path(f"/proc/{pid}").exists()
+
+
 def tagged(tag: str) -> set[int]:
     """The processes of a test, by the variable that they inherit."""
     wanted, found = f"{TAG}={tag}".encode(), set()
@@ -283,5 +347,6 @@ def children() -> set[int]:
     """The processes that this one started, and has not reaped."""
     found: set[int] = set()
     for thread in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (thread / "children").read_text().split()}
+        with suppress(OSError):  # the thread has ended
+            found |= {int(pid) for pid in (thread / "children").read_text().split()}
     return found

@@ -47,10 +47,13 @@ async def nothing_of_it_is_left(project: Project) -> AsyncIterator[None]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert not tasks, f"the test left tasks: {tasks}"
-    assert children() <= processes, "the test left child processes"
-    threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("toolrun")]
-    assert not threads, f"the test left threads: {threads}"
-    assert _descriptors() <= files, "the test left file descriptors"
+    await until(lambda: children() <= processes, "the end of all child processes")
+    await until(lambda: not _threads(), "the end of all threads")
+    await until(lambda: _descriptors() <= files, "the end of all file descriptors")
+
+
+def _threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("toolrun")]
 
 
 def _descriptors() -> set[str]:

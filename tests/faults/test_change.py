@@ -12,7 +12,7 @@ import pytest
 import uv
 
 import toolrun
-from faults.bench import SUBJECT, Project, children, is_timeout, reported, until
+from faults.bench import SUBJECT, Project, is_gone, is_timeout, reported, until
 from toolrun import ErrorKind, SideEffects
 
 OTHER = SUBJECT.replace('"""Run some code.', '"""Run some code in the new version.')
@@ -33,10 +33,10 @@ async def test_a_call_that_runs_while_its_script_is_edited_ends_in_the_old_versi
             project.write("subject", OTHER)
             second = await tools.works()
             assert second != first
-            assert first in children(), "it has a call to finish"
+            assert not is_gone(first), "it has a call to finish"
             gate.touch()
             assert (await running).result == first
-            await until(lambda: first not in children(), "the end of the old worker")
+            await until(lambda: is_gone(first), "the end of the old worker")
             assert await tools.works() == second
         await until(lambda: "new version" in tools.runtime.manager.get("subject").description, "the new description")
 
@@ -57,7 +57,7 @@ async def test_calls_that_wait_for_a_worker_while_their_script_is_edited_run_in_
             new = await tools.works()
             assert new != old
             assert [(await call).result for call in waiting] == [new, new, new]
-            await until(lambda: old not in children(), "the end of the old worker")
+            await until(lambda: is_gone(old), "the end of the old worker")
 
 
 async def test_a_script_that_is_edited_again_while_it_is_described_is_described_by_its_last_version(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from faults.bench import Project, children, is_lost, reported, until
+from faults.bench import Project, is_gone, is_lost, reported, until
 from toolrun import ErrorKind, SideEffects
 
 
@@ -14,7 +14,7 @@ async def test_a_worker_that_is_killed_while_it_is_idle_costs_no_call(project: P
         first = await tools.works()
         async with tools.bystander():
             os.kill(first, signal.SIGKILL)
-            await until(lambda: first not in children(), "the end of the worker")
+            await until(lambda: is_gone(first), "the end of the worker")
             assert await tools.works() != first
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
-from faults.bench import Project, children, is_lost, is_timeout, is_unavailable, reported, until
+from faults.bench import LIMIT, Project, is_gone, is_lost, is_timeout, is_unavailable, reported, until
 from toolrun import ErrorKind, SideEffects
 
 HOLD = "while (_root / 'hold').exists(): time.sleep(0.005)"
@@ -39,7 +40,7 @@ async def test_a_worker_that_hangs_is_killed_at_the_deadline(project: Project, c
         assert is_timeout(late)
         assert "timed out after 0.5 s" in late.error
         assert "still" not in late.text, "its process is gone: it does not run any more"
-        await until(lambda: first not in children(), "the end of the worker")
+        await until(lambda: is_gone(first), "the end of the worker")
         assert await tools.works() != first
 
 
@@ -49,7 +50,7 @@ async def test_a_stopped_worker_is_killed_at_the_deadline(project: Project) -> N
         os.kill(first, signal.SIGSTOP)
         late = await tools.fault("", timeout=0.5)
         assert is_timeout(late)
-        await until(lambda: first not in children(), "the end of the worker")
+        await until(lambda: is_gone(first), "the end of the worker")
         assert await tools.works() != first
 
 
@@ -69,7 +70,7 @@ async def test_a_caller_that_goes_away_takes_the_worker_with_it(project: Project
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await until(lambda: first not in children(), "the end of the worker")
+            await until(lambda: is_gone(first), "the end of the worker")
         assert await tools.works() != first
 
 
@@ -77,39 +78,41 @@ async def test_a_call_that_hangs_when_all_is_closed_is_answered_and_its_worker_k
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolrun.sources.project._DRAIN", 0.2)
-    async with project.open() as tools:
-        call = await reported(
-            lambda report: tools.run(
-                """
-                import signal
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
-                progress(1)
-                while True:
-                    time.sleep(60)
-                """,
-                on_progress=report,
-            )
-        )
-    assert is_lost(await call)
+    code = """
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        progress(1)
+        while True:
+            time.sleep(60)
+    """
+    async with project.elsewhere():
+        async with project.open() as tools:
+            call = await reported(lambda report: tools.run(code, on_progress=report))
+        assert is_lost(await call)
 
 
 async def test_a_worker_that_is_never_ready_is_killed_and_the_call_has_not_begun(project: Project) -> None:
-    async with project.open(start_timeout=0.5) as tools:
+    async with project.open() as tools:
         project.at_import("time.sleep(60)")
+        pool = tools.pool()
+        patient, pool.limits = pool.limits, replace(pool.limits, start_timeout=0.5)
         refused = await tools.fault("")
         assert is_unavailable(refused)
         assert "not ready within 0.5 s" in refused.error
         project.at_import("")
+        pool.limits = patient
         assert await tools.works() == project.starts()[-1]
 
 
 async def test_a_script_that_is_never_ready_to_be_described_is_a_problem_that_is_named(project: Project) -> None:
-    path = project.write("endless", "import time\ntime.sleep(60)\n")
-    async with project.open(start_timeout=0.5) as tools:
-        [problem] = tools.runtime.problems
-        assert str(path) in str(problem)
-        assert "not ready within 0.5 s" in str(problem)
-        await tools.works()
+    async with project.elsewhere():  # so that of the two other scripts there are descriptions already
+        path = project.write("endless", "import time\ntime.sleep(60)\n")
+        async with project.open(start_timeout=0.5) as tools:
+            [problem] = tools.runtime.problems
+            assert str(path) in str(problem)
+            assert "not ready within 0.5 s" in str(problem)
+            tools.pool().limits = replace(tools.pool().limits, start_timeout=LIMIT)
+            await tools.works()
 
 
 async def test_a_slow_start_is_not_helped_by_a_second_worker(project: Project) -> None:

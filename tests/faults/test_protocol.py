@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from faults.bench import Project, Tools, children, is_lost, is_protocol_error, is_timeout, reported, until
+from faults.bench import Project, Tools, is_gone, is_lost, is_protocol_error, is_timeout, reported, until
 from toolrun import ErrorKind, SideEffects
 from toolrun.workers.wire import MAX_LINE
 
@@ -38,7 +38,7 @@ async def test_what_is_no_message_costs_the_worker_its_life(project: Project, co
         assert is_protocol_error(refused)
         assert said in refused.error
         assert await tools.works() != first
-        await until(lambda: first not in children(), "the end of the worker")
+        await until(lambda: is_gone(first), "the end of the worker")
 
 
 async def test_calls_that_wait_are_not_sent_to_a_worker_that_talks_rubbish(project: Project) -> None:
@@ -66,7 +66,7 @@ async def test_rubbish_while_no_call_runs_costs_none(project: Project) -> None:
         first = (await tools.run(code)).result
         async with tools.bystander():
             gate.touch()
-            await until(lambda: first not in children(), "the end of the worker")
+            await until(lambda: is_gone(first), "the end of the worker")
             assert await tools.works() != first
 
 
@@ -94,8 +94,7 @@ async def test_a_whole_line_before_its_death_is_an_answer(project: Project) -> N
             answered = await tools.run("""say(b'{"id":%d,"result":"done","error":null}\\n' % number()); os._exit(3)""")
         assert answered.result == "done"
         # Until its death is noticed, a call could still be sent to it, and would be lost with it.
-        [script] = [it for it in tools.runtime.scripts if it.name == "subject"]
-        await until(lambda: not script.pool.members(), "the death of the worker")
+        await until(lambda: not tools.pool().members(), "the death of the worker")
         await tools.works()
 
 
@@ -152,7 +151,8 @@ async def test_of_two_answers_to_a_call_the_first_counts_and_the_next_call_gets_
                 assert (await tools.run("answer = data", data=str(number))).result == str(number)
 
 
-async def test_an_answer_after_the_call_was_given_up_is_ignored(project: Project) -> None:
+@pytest.mark.parametrize("by", ["its deadline", "its caller"])
+async def test_an_answer_after_the_call_was_given_up_is_ignored(project: Project, by: str) -> None:
     project.write("subject", concurrency=2)
     async with project.open(max_workers=1) as tools:
         first = await tools.works()
@@ -163,13 +163,18 @@ async def test_an_answer_after_the_call_was_given_up_is_ignored(project: Project
                     f"progress(1)\n{WAIT_FOR.format(path=str(end))}\nanswer = 'mine'", on_progress=report
                 )
             )
-            code = f"{WAIT_FOR.format(path=str(late))}\nPath({str(end)!r}).touch()\nanswer = 'too late'"
-            given_up = await tools.run(code, timeout=0.3)
-            assert is_timeout(given_up)
+            code = f"progress(1)\n{WAIT_FOR.format(path=str(late))}\nPath({str(end)!r}).touch()\nanswer = 'too late'"
+            if by == "its deadline":
+                assert is_timeout(await tools.run(code, timeout=0.3))
+            else:
+                given_up = await reported(lambda report: tools.run(code, on_progress=report))
+                given_up.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await given_up
             late.touch()
             assert (await other).result == "mine"
         assert await tools.works() != first
-        await until(lambda: first not in children(), "the end of the worker")
+        await until(lambda: is_gone(first), "the end of the worker")
 
 
 async def test_an_answer_at_the_deadline_is_that_of_its_call_or_none(project: Project) -> None:

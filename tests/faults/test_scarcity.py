@@ -10,24 +10,26 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from faults.bench import LIMIT, Project, children, is_unavailable, tagged, until
+from faults.bench import LIMIT, Project, Tools, children, is_gone, is_lost, is_unavailable, tagged, until
 from toolrun import ErrorKind, SideEffects
 
 
-@pytest.fixture
-async def bare(project: Project, tmp_path: Path) -> Project:
-    """The project with a cache of its own, in which its scripts are described, but have no environment."""
-    project.cache = tmp_path / "cache"
-    async with project.open():
-        pass
-    shutil.rmtree(project.cache / "environments")
-    return project
+@asynccontextmanager
+async def bare(project: Project) -> AsyncIterator[Tools]:
+    """The project with a cache of its own, in which its scripts are described, but have no environment any more.
+
+    A call that has no need of it is under way all the time.
+    """
+    project.cache = project.root / "cache"
+    async with project.open() as tools, tools.bystander():
+        shutil.rmtree(project.cache / "environments")
+        yield tools
 
 
 async def test_an_environment_that_is_deleted_under_a_worker_is_made_again_for_the_next(project: Project) -> None:
@@ -39,52 +41,65 @@ async def test_an_environment_that_is_deleted_under_a_worker_is_made_again_for_t
             assert await tools.works() == first, "it has all that it needs"
             os.kill(first, signal.SIGKILL)
             result = await tools.run()
-            assert result.success or "killed by SIGKILL" in result.error
+            assert result.success or is_lost(result)
             assert await tools.works() != first
 
 
 async def test_an_environment_whose_interpreter_is_gone_is_made_again(project: Project) -> None:
     project.cache = project.root / "cache"
-    async with project.open() as tools:
+    async with project.open() as tools, tools.bystander():
         [interpreter] = (project.cache / "environments").glob("*/venv-*/bin/python")
         interpreter.unlink()
         await tools.works()
 
 
 async def test_uv_that_is_killed_is_named_and_the_next_call_has_it_start_anew(
-    bare: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = bare.root / "uv"
-    cache.mkdir()
-    monkeypatch.setenv("UV_CACHE_DIR", str(cache))
-    async with bare.open() as tools:
-        with (cache / ".lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # uv waits for it
+    monkeypatch.setenv("UV_CACHE_DIR", str(project.root / "uv"))
+    async with bare(project) as tools:
+        with held_up(project.root / "uv"):
             call = asyncio.create_task(tools.run())
-            await until(lambda: _uv(bare), "the start of uv")
-            os.kill(_uv(bare)[0], signal.SIGKILL)
+            await until(lambda: _uv(project), "the start of uv")
+            os.kill(_uv(project)[0], signal.SIGKILL)
             killed = await call
         assert is_unavailable(killed)
         assert "uv was killed" in killed.error
-        async with tools.bystander():
-            await tools.works()
-    assert len(list(bare.cache.glob("environments/*/venv-*"))) == 1, "what uv had left is gone"
+        await tools.works()
+    assert len(list(project.cache.glob("environments/*/venv-*"))) == 1, "what uv had left is gone"
 
 
-async def test_uv_that_hangs_is_killed_at_the_deadline_of_the_last_call_that_waits(
-    bare: Project, monkeypatch: pytest.MonkeyPatch
+async def test_uv_that_hangs_holds_up_a_call_until_its_deadline(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = bare.root / "uv"
-    cache.mkdir()
-    monkeypatch.setenv("UV_CACHE_DIR", str(cache))
-    async with bare.open() as tools:
-        with (cache / ".lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    monkeypatch.setenv("UV_CACHE_DIR", str(project.root / "uv"))
+    async with bare(project) as tools:
+        with held_up(project.root / "uv"):
             late = await asyncio.gather(tools.run(timeout=0.3), tools.run(timeout=0.6))
         for result in late:
             assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.NOT_STARTED)
-        await until(lambda: not _uv(bare), "the end of uv")
         await tools.works()
+
+
+async def test_uv_that_hangs_is_killed_when_all_is_closed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(project.root / "uv"))
+    async with project.elsewhere():
+        async with bare(project):
+            pass
+        with held_up(project.root / "uv"):
+            async with project.open() as tools:
+                call = asyncio.create_task(tools.run())
+                await until(lambda: _uv(project), "the start of uv")
+            assert is_unavailable(await call)
+            assert not _uv(project)
+
+
+@contextmanager
+def held_up(cache: Path) -> Iterator[None]:
+    """Whatever needs this cache of uv waits."""
+    with (cache / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _uv(project: Project) -> list[int]:
@@ -97,23 +112,22 @@ def _uv(project: Project) -> list[int]:
 
 
 async def test_without_uv_there_is_an_answer_that_says_what_to_install(
-    bare: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> str:
         raise FileNotFoundError("no uv here")
 
-    async with bare.open() as tools:
+    async with bare(project) as tools:
         with monkeypatch.context() as patch:
             patch.setattr("uv.find_uv_bin", missing)
             refused = await tools.run()
         assert is_unavailable(refused)
         assert "pip install uv" in refused.error
-        async with tools.bystander():
-            first = await tools.works()
-            monkeypatch.setattr("uv.find_uv_bin", missing)
-            os.kill(first, signal.SIGKILL)
-            await until(lambda: not Path(f"/proc/{first}").exists(), "the end of the worker")
-            await tools.works()  # an environment that is there needs no uv
+        first = await tools.works()
+        monkeypatch.setattr("uv.find_uv_bin", missing)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: is_gone(first), "the end of the worker")
+        await tools.works()  # an environment that is there needs no uv
 
 
 @contextmanager
@@ -154,16 +168,15 @@ async def test_a_full_disk_is_named_and_costs_no_worker_that_runs(project: Proje
 
 
 async def test_a_full_disk_costs_the_time_of_a_description_and_not_the_tool(project: Project) -> None:
-    async with project.open():
-        pass
-    environments = project.cache / "environments"
-    project.cache = project.root / "small"
-    with small_disk(project.cache):
-        (project.cache / "environments").symlink_to(environments)
-        fill(project.cache)
-        async with project.open() as tools:
-            assert tools.runtime.problems == []
-            await tools.works()
+    async with project.elsewhere():
+        environments = project.cache / "environments"
+        project.cache = project.root / "small"
+        with small_disk(project.cache):
+            (project.cache / "environments").symlink_to(environments)
+            fill(project.cache)
+            async with project.open() as tools:
+                assert tools.runtime.problems == []
+                await tools.works()
 
 
 async def test_without_file_descriptors_every_call_has_an_answer_and_nothing_is_lost(project: Project) -> None:
@@ -178,7 +191,7 @@ async def test_without_file_descriptors_every_call_has_an_answer_and_nothing_is_
                     refused += 1
                 first = await tools.works()
                 os.kill(first, signal.SIGKILL)
-                await until(lambda gone=first: not Path(f"/proc/{gone}").exists(), "the end of the worker")
+                await until(lambda pid=first: is_gone(pid), "the end of the worker")
         assert 0 < refused < 16
 
 
@@ -210,6 +223,7 @@ async def test_a_worker_that_dies_when_there_is_no_file_descriptor_is_noticed(pr
         async with tools.bystander():
             with descriptors(0):
                 lost = await tools.run("os._exit(3)")
+            assert is_lost(lost)
             assert "exit code 3" in lost.error
             assert await tools.works() != first
 

@@ -19,7 +19,7 @@ from toolrun.workers.survey import SeenWorker, can_survey, find_workers
 def command(invocation: Invocation, as_json: bool) -> int:
     """List the processes that run script tools for you on this machine, whichever program started them.
 
-    Calls are not shown: only the program that has a worker knows of them.
+    State and calls of a worker are told by its program. They are those of the last second, and ? where it tells none.
     """
     if not can_survey():
         complain("which processes are workers can be told on Linux only")
@@ -29,35 +29,53 @@ def command(invocation: Invocation, as_json: bool) -> int:
     if as_json:
         output.json([_data(worker) for worker in workers])
     elif workers:
-        titles = ("SCRIPT", "PID", "STATE", "AGE", "MEMORY", "PROCESSES", "HOST")
-        output.table([Column(title) for title in titles], [_row(worker) for worker in workers])
+        titles = ("SCRIPT", "PID", "STATE", "CALLS", "AGE", "MEMORY", "HOST")
+        columns = [Column(title, wraps=title in ("SCRIPT", "CALLS")) for title in titles]
+        output.table(columns, [_row(worker) for worker in workers])
     else:
         complain("no worker runs; one is started by the first call of a script tool, and ends with its program")
     return 0
 
 
 def _data(worker: SeenWorker) -> dict[str, JSON]:
+    told = worker.told
     return {
         "script": worker.script,
         "pid": worker.pid,
-        "state": worker.state,
+        "state": None if told is None else told.state,
+        "calls": None if told is None else told.calls,
+        "running_calls": None if told is None else told.running,
         "age": round(worker.age, 2),
         "memory": worker.memory,
         "processes": worker.processes,
+        "activity": worker.activity,
         "host": worker.host,
     }
 
 
 def _row(worker: SeenWorker) -> tuple[str, ...]:
+    others = worker.processes - 1
     return (
         near(Path(worker.script)),
-        f"pid {worker.pid}",
-        worker.state,
+        f"pid {worker.pid} +{others}" if others else f"pid {worker.pid}",
+        _state(worker),
+        _calls(worker),
         _duration(worker.age),
         f"{worker.memory / 1_000_000:.0f} MB",
-        f"{worker.processes} process{'' if worker.processes == 1 else 'es'}",
         f"host {worker.host}",
     )
+
+
+def _state(worker: SeenWorker) -> str:
+    state = "?" if worker.told is None else worker.told.state
+    return f"{state}, stopped" if worker.activity == "stopped" else state
+
+
+def _calls(worker: SeenWorker) -> str:
+    told = worker.told
+    if told is None:
+        return "?"
+    return f"{told.calls} done, {told.running} running" if told.running else f"{told.calls} done"
 
 
 def _duration(seconds: float) -> str:

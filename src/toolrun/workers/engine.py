@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+SERVER_VARIABLE: Final = "TOOLRUN_SERVER"
+"""In the environment of a process that is an MCP server and no worker: its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,11 @@ by the next. A complete environment is never written to again.
 interpreter that uv is told to use is not held against requires-python, and where uv finds none by itself, `sync` only
 complains that VIRTUAL_ENV has none.)
 
-**What is not seen.** A key knows requirements, not what they stand for: another index, or an edited package on disk, is
-noticed when the environment is deleted. Paths relative to the script are refused, since uv does not see where it was.
+**What is not seen.** A key knows what is written in the header, not what it stands for: a newer release, another index
+in the user's UV_… variables or an edited package on disk is noticed when the environment is deleted. (The address of an
+index may have a token that changes every hour: as part of the key it would mean a new environment each time.) Paths
+relative to the script are refused, since uv does not see where it was. An extra index that uv does not find is passed
+over in silence, and a package of the same name is taken from the public one.
 
 **Measured** (medians of three runs; uv 0.13, Python 3.11, 2 busy cores, PyPI over the internet):
 
@@ -332,7 +335,8 @@ def _relative_paths(metadata: Mapping[str, Any]) -> list[str]:
     tables = _flat(list(sources.values())) if isinstance(sources, dict) else []
     found = [it.get("path") for it in tables if isinstance(it, dict)]
     found += [it.get("url") for it in _flat(settings.get("index")) if isinstance(it, dict)]
-    found += _flat(settings.get("find-links"))
+    for key in ("index-url", "extra-index-url", "find-links"):
+        found += _flat(settings.get(key))
     return [it for it in found if isinstance(it, str) and "://" not in it and not Path(it).is_absolute()]
 
 

@@ -23,13 +23,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from toolrun.workers.board import Board
+from toolrun.workers.census import Census
 from toolrun.workers.engine import Exit, Listener, WorkerInfo, WorkerSpec
+from toolrun.workers.inside.watchdog import kill_marked
 
 logger = logging.getLogger("toolrun.worker")
 
 MARKER: Final = "TOOLRUN_WORKER"
+_SWEEP: Final = 0.5
+"""Seconds of computing after which what a worker left behind is not looked for any longer."""
 _WATCHDOG: Final = Path(__file__).parent / "inside" / "watchdog.py"
 _CHUNK: Final = 1 << 18
+_LOG_CHUNK: Final = 1 << 16
+"""Less, because it can be many lines, and others wait meanwhile."""
 _PIPE: Final = 1 << 20
 _MAX_LOG_LINE: Final = 8192
 _TAIL_LINES: Final = 20
@@ -43,12 +50,23 @@ class LocalEngine:
         self._id = secrets.token_hex(8)
         self._count = 0
         self._workers: set[LocalWorker] = set()
+        self._board = Board()
+        self._census = Census(MARKER)
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     def start(self, spec: WorkerSpec, listener: Listener) -> LocalWorker:
         self._count += 1
-        worker = LocalWorker(spec, listener, f"{self._id}:{self._count}", self._workers.discard)
+        mark = f"{self._id}:{self._count}"
+
+        def forget(worker: LocalWorker) -> None:
+            self._workers.discard(worker)
+            self._board.remove(mark)
+            self._census.remove(mark)
+
+        worker = LocalWorker(spec, listener, mark, forget)
         self._workers.add(worker)
+        self._board.add(mark, listener)
+        self._census.add(mark, worker.kill)
         asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it costs no time
         return worker
 
@@ -80,12 +98,13 @@ class LocalWorker:
         self,
         spec: WorkerSpec,
         listener: Listener,
-        marker: str,
+        mark: str,
         on_gone: Callable[[LocalWorker], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
-        self._marker = marker
+        self._mark = mark
+        self._why = ""
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
         self._together: list[bytes] = []
@@ -99,7 +118,7 @@ class LocalWorker:
             stderr=subprocess.PIPE,
             bufsize=0,
             cwd=spec.directory,
-            env={**spec.variables, MARKER: marker},
+            env={**spec.variables, MARKER: mark},
             start_new_session=True,
         )
         self.pid = self._process.pid
@@ -152,8 +171,9 @@ class LocalWorker:
             self._loop.add_writer(self._in, self._flush)
         self._outgoing.append(view)
 
-    def kill(self) -> None:
+    def kill(self, why: str = "") -> None:
         if not self._gone.is_set():
+            self._why = self._why or why
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -213,7 +233,7 @@ class LocalWorker:
 
     def _read_log(self) -> bool:
         try:
-            data = os.read(self._err, _CHUNK)
+            data = os.read(self._err, _LOG_CHUNK)
         except BlockingIOError:
             return False
         except OSError:
@@ -262,11 +282,13 @@ class LocalWorker:
         for _ in range(64):
             if not self._read_log():
                 break
-        if self._log_rest:
-            self._log(self._log_rest)
+        for last in (self._log_rest, self._why.encode()):
+            if last:
+                self._log(last)
         self._release()
         try:
-            kill_marked(MARKER, self._marker)
+            if not kill_marked(f"{MARKER}={self._mark}\0".encode(), _SWEEP):
+                logger.warning("the worker %d may have left processes running: not all could be looked at", self.pid)
         except OSError as error:  # no descriptor to read /proc with; what it left is the watchdog's then
             logger.warning("what the worker %d left running could not be looked for: %s", self.pid, error)
         self._gone.set()
@@ -289,49 +311,10 @@ class LocalWorker:
                 stream.close()
 
 
-def kill_marked(name: str, value: str) -> None:
-    """Kill every process that inherited an environment variable, until there is none left."""
-    if sys.platform != "linux":
-        return
-    wanted = f"{name}={value}".encode()
-    for _ in range(10):  # what a dying process has just forked is found in the next round
-        found = False
-        for pid in _pids():
-            if wanted in _environment(pid):
-                found = True
-                _kill_group(pid)
-        if not found:
-            return
-
-
-def _kill_group(pid: int) -> None:
-    """Kill a process with all of its group, which may fork and die faster than its members can be looked up."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        group = os.getpgid(pid)
-        if group == os.getpgid(0):  # cannot be, since a worker leads a session of its own; but it would be us
-            os.kill(pid, signal.SIGKILL)
-        else:
-            os.killpg(group, signal.SIGKILL)
-
-
-def _pids() -> list[int]:
-    """All processes but this one; first the youngest, which may be gone in a moment."""
-    own = os.getpid()
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return sorted((pid for pid in pids if pid != own), reverse=True)
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
 def _start_watchdog(engine: str) -> subprocess.Popen[bytes]:
     """A process that outlives this one by a moment, and ends all workers then."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", _WATCHDOG, MARKER, f"{engine}:"],
+        [sys.executable, "-I", "-S", _WATCHDOG, f"{MARKER}={engine}:"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

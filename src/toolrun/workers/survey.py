@@ -1,7 +1,7 @@
 """The worker processes of this machine, seen from outside the programs that started them.
 
-Every worker has a mark in its environment, and all that it starts inherits it. What a pool knows of its workers (which
-calls they run, how many they ran) stays with the program that has the pool.
+Every worker has a mark in its environment, and all that it starts inherits it. What only its program knows of a worker,
+the program tells (`board.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from toolrun.workers.board import Told, read_boards
+from toolrun.workers.engine import SERVER_VARIABLE
 from toolrun.workers.isolated import VARIABLE
 from toolrun.workers.local import MARKER
 
-_STATES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
+_ACTIVITIES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
 _WORKER: Final = ("inside", "worker.py")
 PROC = Path("/proc")
 """Where the system tells of processes."""
@@ -35,21 +37,23 @@ class SeenWorker:
     pid: int
     host: int
     """The process that started it; 1 or so if that has gone."""
-    state: str
-    """What the process does: running, waiting or stopped. Whether it waits for a call cannot be told."""
+    activity: str
+    """What the process does, whether for a call or not: running, waiting or stopped."""
     age: float
     """Seconds."""
     memory: int
     """Bytes, of all its processes."""
     processes: int
     """How many there are: itself, and what it started."""
+    told: Told | None
+    """What its host tells of it, as it was a second ago at most. None: the host tells nothing, or has gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Process:
     pid: int
     parent: int
-    state: str
+    activity: str
     age: float
     memory: int
     mark: str
@@ -67,21 +71,25 @@ def find_workers() -> list[SeenWorker]:
     groups: dict[str, list[_Process]] = {}
     for process in _marked():
         groups.setdefault(process.mark, []).append(process)
-    found = [_worker(group) for group in groups.values()]
+    leaders = [max(group, key=lambda process: (bool(process.script), process.age)) for group in groups.values()]
+    told: dict[str, Told] = {}
+    for host in {leader.parent for leader in leaders}:
+        told |= read_boards(PROC / str(host))
+    found = [_worker(leader, groups[leader.mark], told.get(leader.mark)) for leader in leaders]
     return sorted(found, key=lambda worker: (-worker.age, worker.pid))
 
 
-def _worker(group: list[_Process]) -> SeenWorker:
-    leader = max(group, key=lambda process: (bool(process.script), process.age))
+def _worker(leader: _Process, group: list[_Process], told: Told | None) -> SeenWorker:
     return SeenWorker(
         id=leader.mark,
         script=leader.script or "(left behind by a worker)",
         pid=leader.pid,
         host=leader.parent,
-        state=leader.state,
+        activity=leader.activity,
         age=leader.age,
         memory=sum(process.memory for process in group),
         processes=len(group),
+        told=told,
     )
 
 
@@ -111,7 +119,7 @@ def _read(entry: Path, uptime: float) -> _Process | None:
     return _Process(
         pid=int(entry.name),
         parent=int(fields[1]),
-        state=_STATES.get(fields[0], fields[0]),
+        activity=_ACTIVITIES.get(fields[0], fields[0]),
         age=max(0.0, uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")),
         memory=int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
         mark=mark,
@@ -121,6 +129,8 @@ def _read(entry: Path, uptime: float) -> _Process | None:
 
 def _script(command: list[str], variables: dict[str, str]) -> str:
     """What a worker runs; nothing for a process that is no worker."""
+    if SERVER_VARIABLE in variables:
+        return f"MCP server {variables[SERVER_VARIABLE]}"
     if len(command) < 3 or Path(command[1]).parts[-2:] != _WORKER:
         return ""
     with suppress(KeyError, ValueError, TypeError):

@@ -102,12 +102,12 @@ class Lines:
         if self._dropping:
             self._dropping = False
             return None
-        if not self._parts:
-            return end if len(end) <= self._limit else self._too_long(end)
         if self._size + len(end) > self._limit:
-            overflow = self._too_long(self._parts[0])
+            overflow = self._too_long(self._parts[0] if self._parts else end)
             self._dropping = False
             return overflow
+        if not self._parts:
+            return end
         line = b"".join([*self._parts, end])
         self._parts.clear()
         self._size = 0

@@ -462,6 +462,8 @@ async def test_a_uv_that_cannot_be_started_is_named(
         ('sources = { six = [{ path = "lib", marker = "x" }] }', "lib"),
         ('index = [{ url = "./wheels" }]', "./wheels"),
         ('find-links = ["wheels"]', "wheels"),
+        ('index-url = "simple"', "simple"),
+        ('extra-index-url = ["https://host/simple", "./simple"]', "./simple"),
     ],
 )
 async def test_a_path_that_is_relative_to_the_script_is_refused(
@@ -476,7 +478,9 @@ async def test_a_path_that_is_relative_to_the_script_is_refused(
     assert runs(tmp_path) == []
 
 
-@pytest.mark.parametrize("settings", ["sources = 1", "index = 1", "find-links = 1", 'sources = ["x"]', "sources.x = 1"])
+@pytest.mark.parametrize(
+    "settings", ["sources = 1", "index = 1", "find-links = 1", "index-url = 1", 'sources = ["x"]', "sources.x = 1"]
+)
 async def test_settings_of_the_wrong_type_are_left_to_uv(
     tmp_path: Path, fake: Callable[[str], None], settings: str
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolrun.workers import survey
+from toolrun.workers.board import Told
 from toolrun.workers.isolated import VARIABLE
 from toolrun.workers.local import MARKER
 from toolrun.workers.survey import SeenWorker, can_survey, find_workers
@@ -52,8 +53,18 @@ def test_a_worker_is_seen_with_all_that_it_started(proc: Proc) -> None:
     proc.add(12, "sleep", "9", parent=11, started=950, **{MARKER: "e:1"})
     assert can_survey()
     assert find_workers() == [
-        SeenWorker("e:1", "/project/tools/x.py", 11, 10, "stopped", pytest.approx(100), 2 * 3 * PAGE, 2)
+        SeenWorker("e:1", "/project/tools/x.py", 11, 10, "stopped", pytest.approx(100), 2 * 3 * PAGE, 2, told=None)
     ]
+
+
+def test_what_its_host_tells_of_a_worker_is_read(proc: Proc) -> None:
+    host = proc.add(10, "python", "server.py")
+    proc.add(11, *WORKER, parent=10, **{MARKER: "e:1"})
+    proc.add(12, *WORKER, parent=10, started=950, **{MARKER: "e:2"})
+    (host / "fd").symlink_to("/proc/self/fd")
+    with os.fdopen(os.memfd_create("toolrun-workers"), "wb", buffering=0) as file:
+        file.write(b'{"e:1": ["busy", 5, 1], "e:9": ["ready", 3, 0]}')
+        assert [worker.told for worker in find_workers()] == [Told("busy", 5, 1), None]
 
 
 def test_what_a_worker_left_behind_is_seen(proc: Proc) -> None:

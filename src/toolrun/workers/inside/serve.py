@@ -95,8 +95,9 @@ class Port:
 
     def _forget(self) -> None:
         """In a process that a tool forked: it must not answer too."""
-        os.close(self.requests)
-        os.close(self._answers)
+        if self.requests != -1:  # else it was one itself, and has forked again
+            os.close(self.requests)
+            os.close(self._answers)
         self.requests = self._answers = -1
         self._lock = allocate_lock()
 
