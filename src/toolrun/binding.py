@@ -38,6 +38,7 @@ class Binding:
         "invoke",
         "mode",
         "name",
+        "rename",
         "schema",
         "takes",
         "timeout",
@@ -54,6 +55,10 @@ class Binding:
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{tool.name}': {error}") from error
         self.takes = self.schema.takes
+        self.rename = getattr(tool, "rename_arguments", None)
+        """Of a tool whose parameters may be called by other names: gives them their own."""
+        if self.rename is not None:
+            self.takes = self.schema.takes_named
         self.timeout: float = settings.timeout or _seconds(getattr(tool, "timeout", None)) or timeout
         self.concurrency = settings.concurrency
         self.mode, self.invoke = _how_to_run(tool)

@@ -20,7 +20,7 @@ from toolrun.document import parse_toml, read_text, shown, suggestion
 from toolrun.errors import ConfigError
 from toolrun.expansion import expand
 from toolrun.kind import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
-from toolrun.settings import JSON, Limits, McpSettings, ServerSettings, ToolSettings
+from toolrun.settings import JSON, Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings
 
 FILE_NAME = "toolrun.toml"
 
@@ -93,6 +93,9 @@ class Config:
     mcp: McpSettings = field(default_factory=McpSettings)
     servers: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
     """MCP servers by name."""
+    missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """MCP servers that lack a variable, with the reason. The others can be used."""
+    model: ModelSettings = field(default_factory=ModelSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ SECTIONS: Mapping[str, Section] = {
         parameters=TEXT_TABLE,
         transport=one_of("stdio", "http", "sse"),
     ),
+    "model": _section("model", ModelSettings),
     "log": _section("log", LogConfig, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")),
 }
 
@@ -161,6 +165,7 @@ def load_config(path: Path | None, *, environ: Mapping[str, str], overrides: Map
     table = document.pop("secrets", {})
     secrets, missing = reader.secrets(table)
     given = reader.file(document) | reader.variables() | reader.overrides(overrides)
+    given = {address: value for address, value in given.items() if address[:2] not in reader.missing}
     reader.check_grants(given, set(table) if isinstance(table, dict) else set())
     if len(reader.problems) == 1:
         raise ConfigError(reader.problems[0])
@@ -172,6 +177,7 @@ def load_config(path: Path | None, *, environ: Mapping[str, str], overrides: Map
         root=root,
         secrets=MappingProxyType(secrets),
         missing_secrets=MappingProxyType(missing),
+        missing_servers=MappingProxyType({name: reason for (_, name), reason in reader.missing.items()}),
         **_parts(given),
     )
 
@@ -214,6 +220,8 @@ class _Reader:
     root: Path
     environ: Mapping[str, str]
     problems: list[str]
+    missing: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Servers that lack a variable: their section and name, and the reason."""
 
     def file(self, document: dict[str, Any]) -> Values:
         values: Values = {}
@@ -253,7 +261,10 @@ class _Reader:
             if key in keys:
                 before = len(self.problems)
                 expanded = self._expanded(content, f"{heading} {key}")
-                if len(self.problems) == before:
+                if title == "servers" and len(self.problems) > before:
+                    self.missing[title, name] = self.problems[before].replace(f" of {self.source}", "", 1)
+                    del self.problems[before:]
+                elif len(self.problems) == before:
                     subject, got = f"{heading} {key}", f"{shown(content)} in {self.source}"
                     self._put(values, (title, name, key), expanded, subject, got)
                 continue

@@ -17,7 +17,7 @@ from toolrun.context import running_context
 from toolrun.docstring import read_docstring
 from toolrun.errors import DefinitionError
 from toolrun.settings import JSON, Schema
-from toolrun.signature import Signature, read_signature
+from toolrun.signature import Signature, read_output, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,8 @@ class FunctionTool(Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
+        title: str | None = None,
+        annotations: Mapping[str, JSON] | None = None,
         timeout: float | None = None,
         idempotent: bool = False,
         inline: bool = False,
@@ -49,6 +51,10 @@ class FunctionTool(Generic[P, R]):
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{self.name}': {error}") from error
         self.description: str = description or text
+        self.title = title
+        hints: dict[str, JSON] = {"idempotentHint": True} if idempotent else {}
+        self.annotations: Mapping[str, JSON] = {**hints, **(annotations or {})}
+        """Hints for MCP clients: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
         self.timeout = timeout
         self.idempotent = idempotent
         self.inline = inline
@@ -63,6 +69,11 @@ class FunctionTool(Generic[P, R]):
         self.invoke: Callable[[dict[str, Any]], object] = _invoker(function, signature)
         """Call with checked JSON arguments: the value, or for an async function the coroutine."""
         functools.update_wrapper(self, function, updated=())
+
+    @functools.cached_property
+    def output_schema(self) -> Schema | None:
+        """The JSON Schema of the result, if the function says that it returns an object with known fields."""
+        return read_output(self.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return cast(R, self.function(*args, **kwargs))
@@ -120,6 +131,8 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
+    title: str | None = None,
+    annotations: Mapping[str, JSON] | None = None,
     timeout: float | None = None,
     idempotent: bool = False,
     inline: bool = False,

@@ -7,6 +7,7 @@ Definition, configuration and usage errors are raised to whoever made them. Call
     ├── DefinitionError            a tool that cannot be registered
     ├── ConfigError                a configuration that cannot be used
     ├── UsageError                 toolrun called in a way that cannot work (e.g. blocking the event loop)
+    ├── SpeechError                sound that cannot be heard, words that cannot be spoken
     └── CallError                  ends a call; carries kind and side effects
         ├── ToolError              the tool says that it failed; its message is for the model
         ├── UnknownToolError       no tool of that name
@@ -63,6 +64,10 @@ class ConfigError(ToolrunError, ValueError):
 
 class UsageError(ToolrunError, RuntimeError):
     """toolrun was called in a way that cannot work."""
+
+
+class SpeechError(ToolrunError):
+    """Speech in or out does not work: the message says what is missing and what to do."""
 
 
 class CallError(ToolrunError):

@@ -7,6 +7,7 @@ of the caller itself is raised.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import logging
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from toolrun.binding import Binding, Mode
@@ -65,6 +66,16 @@ class Health:
     """Async calls that were cancelled at their deadline and have not ended."""
 
 
+class Latecomers(Protocol):
+    """Servers that are still being connected with, or cannot be."""
+
+    async def wait_for(self, name: str) -> None:
+        """Wait until there is a tool of that name, or none can be expected any more."""
+
+    def missing(self) -> str:
+        """Which of them are not there, for a model."""
+
+
 class _Home:
     """What belongs to one event loop."""
 
@@ -98,6 +109,8 @@ class ToolExecutor:
         self.limits = limits
         self.model: Any = None
         """The model that tools may ask through their `ToolContext`."""
+        self.latecomers: Latecomers | None = None
+        """Who may still bring tools. A call of a tool that is not there waits for them."""
         self._settings = settings or {}
         self._secrets = secrets or {}
         if observers is None:
@@ -129,7 +142,7 @@ class ToolExecutor:
         try:
             binding = self._bindings.get(name)
             if binding is None or binding.tool is not self._by_name.get(name):
-                binding = self._bind(name)
+                binding = await self._find(name, timeout or self.timeout)
             try:
                 taken = binding.takes(call.arguments)
             except ValueError:  # not JSON
@@ -227,6 +240,15 @@ class ToolExecutor:
             call=call,
         )
 
+    async def _find(self, name: str, timeout: float) -> Binding:
+        """The tool of that name, which may still be on its way."""
+        if self.latecomers is not None and self.manager.get(name) is None:
+            parent = current_call.get()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout if parent is None else min(timeout, parent.remaining())):
+                    await self.latecomers.wait_for(name)
+        return self._bind(name)
+
     def _bind(self, name: str) -> Binding:
         tool = self.manager.get(name)
         if tool is None:
@@ -235,7 +257,8 @@ class ToolExecutor:
             names = [tool.name for tool in self.manager]
             close = get_close_matches(str(name), names, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
-            raise UnknownToolError(f"Tool '{name}' not found", detail=hint)
+            missing = self.latecomers.missing() if self.latecomers is not None else ""
+            raise UnknownToolError(f"Tool '{name}' not found", detail=f"{hint}\n{missing}" if missing else hint)
         binding = self._bindings.get(tool.name)
         if binding is None or binding.tool is not tool:
             settings = self._settings.get(tool.name, _NO_SETTINGS)
@@ -243,7 +266,9 @@ class ToolExecutor:
         return binding
 
     def _check(self, binding: Binding, call: Call) -> tuple[Repair, ...]:
-        checked = binding.schema.check(call.arguments, strict=self.limits.strict)
+        checked = binding.schema.check(call.arguments, strict=self.limits.strict, rename=binding.rename)
+        if checked.renamed:
+            logger.info("%s: %s → %s", call.name, _names(checked.renamed), _names(checked.renamed.values()))
         if checked.problems:
             from toolrun.schema import explain as explain_problems
 
@@ -377,3 +402,8 @@ class ToolExecutor:
 
 def _identity(value: object) -> object:
     return value
+
+
+def _names(names: Iterable[str]) -> str:
+    """`{device_name: "...", level: "..."}`: which arguments, but not their values."""
+    return "{" + ", ".join(f'{name}: "..."' for name in names) + "}"

@@ -6,7 +6,7 @@ The tools are kept as they came. What the executor derives from them (validators
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from toolrun.definition import FunctionTool, as_tool, schema_of
@@ -21,6 +21,8 @@ class ToolManager:
     def __init__(self, tools: Iterator[object] | list[object] | tuple[object, ...] = ()) -> None:
         self.by_name: dict[str, Any] = {}
         """The collection itself, for whoever looks tools up often. To change it, use `add` and `remove`."""
+        self.on_change: list[Callable[[], object]] = []
+        """Called after every change of the collection, where it was made."""
         for candidate in tools:
             self.add(candidate)
 
@@ -38,14 +40,19 @@ class ToolManager:
                 ArgumentSchema(schema_of(tool))
             except DefinitionError as error:
                 raise DefinitionError(f"Tool '{tool.name}': {error}") from error
-        if tool.name in self.by_name and self.by_name[tool.name] is not tool:
+        before = self.by_name.get(tool.name)
+        if before is tool:
+            return tool
+        if before is not None:
             logger.warning("tool '%s' was registered before; the later registration replaces it", tool.name)
         self.by_name[tool.name] = tool
+        self._tell()
         return tool
 
     def remove(self, name: str) -> None:
         """Take a tool out, if it is there."""
-        self.by_name.pop(name, None)
+        if self.by_name.pop(name, None) is not None:
+            self._tell()
 
     @property
     def tools(self) -> list[Any]:
@@ -58,6 +65,10 @@ class ToolManager:
             return self.by_name[name]
         except KeyError:
             return next((tool for tool in self.by_name.values() if getattr(tool, "lc_name", self) == name), None)
+
+    def _tell(self) -> None:
+        for listener in self.on_change:
+            listener()
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
 
     from toolrun.builtins import Handler
     from toolrun.config import Config
+    from toolrun.mcp.supervisor import Supervisor
     from toolrun.sources.problem import Problem
     from toolrun.sources.project import Project
     from toolrun.sources.script import Script
@@ -64,9 +65,9 @@ class Runtime:
         """Load a configuration and its tools; on leaving, end everything that was started.
 
         `source` is the path of a toolrun.toml, a Config, or nothing: then the nearest toolrun.toml upwards is used,
-        and without one the defaults. `on_progress` is told in lines of text what is done while the environment of a
-        script is being made, which may take a while; by default the log is told. Raises ConfigError for a configuration
-        that cannot be used.
+        and without one the defaults. MCP servers are connected with in the background: `ready` waits for them.
+        `on_progress` is told in lines of text what is done while the environment of a script is being made, which may
+        take a while; by default the log is told. Raises ConfigError for a configuration that cannot be used.
         """
         runtime = Runtime(read_config(source, overrides=overrides), observers, on_progress)
         try:
@@ -82,6 +83,8 @@ class Runtime:
 
         self._project = Project(self.config, self.manager, self._internals, self._on_progress)
         await self._project.load(os.environ)
+        if self._project.mcp is not None:
+            self.executor.latecomers = self._project.mcp
         self.problems += self._project.problems
         for problem in self.problems:
             logger.warning("%s", problem)
@@ -90,6 +93,18 @@ class Runtime:
                 if secret in self.config.missing_secrets:
                     reason = self.config.missing_secrets[secret]
                     logger.warning("tool '%s' lacks a secret: %s", name, reason, extra={"secret": secret})
+
+    async def ready(self, tool: str | None = None) -> None:
+        """Wait until every MCP server is connected, or has failed as often as it may; or until `tool` is there."""
+        mcp = self._project.mcp if self._project is not None else None
+        if mcp is not None:
+            await (mcp.ready() if tool is None else mcp.wait_for(tool))
+
+    @property
+    def servers(self) -> list[Supervisor]:
+        """The MCP servers, each with its state."""
+        mcp = self._project.mcp if self._project is not None else None
+        return mcp.supervisors if mcp is not None else []
 
     @property
     def scripts(self) -> list[Script]:

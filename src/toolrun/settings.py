@@ -91,3 +91,27 @@ class ServerSettings:
     """What to check when it cannot be reached, such as "Is the MQTT broker running?"."""
     parameters: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
     """Names of parameters that models tend to use, and what the server calls them: `{ command = "action" }`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The model that `toolrun ask`, `chat` and `voice` use, and what it may do in one turn."""
+
+    use: str = ""
+    """`anthropic:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`. Empty: whichever is there."""
+    base_url: str = ""
+    """Where the provider is reached; empty for its usual address."""
+    api_key: str = field(default="", repr=False)
+    """Empty: the variable that the provider's own package reads, such as ANTHROPIC_API_KEY."""
+    system: str = ""
+    """What the model is told before every conversation."""
+    rounds: int = 10
+    """Times that the model may ask for tools in one turn."""
+    calls: int = 100
+    """Calls in all rounds of a turn together."""
+    time: float = 600.0
+    """Seconds for all rounds of a turn together."""
+    answer_time: float = 300.0
+    """Seconds for one answer of the model."""
+    wording: str = ""
+    """A file with what the model is told at these limits, relative to the configuration file."""

@@ -7,6 +7,7 @@ needs no import. Everything richer (dataclass, Enum, TypedDict, date-time, pydan
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import json
@@ -122,6 +123,27 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
     if rich:
         _add_rich(schema, rich, converters)
     return Signature(schema, converters, fill, context_parameter)
+
+
+def read_output(function: Callable[..., object]) -> Schema | None:
+    """The JSON Schema of what a function returns, if that is an object whose fields are known; otherwise None."""
+    try:
+        hint = _hints(function).get("return")
+    except DefinitionError:
+        return None
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    kind = get_origin(bare) or bare
+    has_fields = dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "model_json_schema")
+    if not has_fields:
+        return None
+    from pydantic import PydanticUserError, TypeAdapter
+
+    try:
+        # By the names of the fields: so are objects written (`result.normalise`).
+        schema: Schema = TypeAdapter(_for_pydantic(bare)).json_schema(mode="serialization", by_alias=False)
+    except (PydanticUserError, TypeError, NameError, RecursionError):
+        return None
+    return schema if schema.get("type") == "object" else None
 
 
 def _is_context(hint: object) -> bool:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("acceptance.processes", "acceptance.project", "acceptance.proofs")
+pytest.register_assert_rewrite(
+    "acceptance.processes", "acceptance.project", "acceptance.proofs", "acceptance.puppet", "acceptance.server"
+)
 
 from acceptance.processes import own_workers  # noqa: E402  after the line that makes its asserts speak
 from acceptance.project import Project  # noqa: E402

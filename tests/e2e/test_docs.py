@@ -56,11 +56,12 @@ def test_the_commands_of_the_quickstart_print_what_it_says(tmp_path: Path) -> No
         assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}{done.stderr}"
 
 
-def test_the_scripts_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("guide", "commands"), [("scripts.md", 7), ("mcp.md", 3)])
+def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands: int, tmp_path: Path) -> None:
     """Its blocks in order: a file that names itself is written, commands are run."""
     project, steps = tmp_path / "project", 0
     (project / "tools").mkdir(parents=True)
-    for kind, _, content in BLOCK.findall((ROOT / "docs/guides/scripts.md").read_text()):
+    for kind, _, content in BLOCK.findall((ROOT / "docs/guides" / guide).read_text()):
         named = re.match(r"# (\S+\.(?:py|toml))\n", content)
         if named is not None:
             (project / named[1]).write_text(content)
@@ -71,7 +72,7 @@ def test_the_scripts_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
             wanted = ".*".join(map(re.escape, expected.split("…")))
             assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}"
             steps += 1
-    assert steps == 7
+    assert steps == commands
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -435,6 +435,23 @@ def test_secrets_do_not_show_in_a_repr(load: Load) -> None:
     assert "half" not in repr(config)
 
 
+def test_a_server_that_lacks_a_variable_is_left_out_and_the_others_are_not(load: Load) -> None:
+    text = """
+    [servers.good]
+    command = "x"
+    [servers.bad]
+    url = "https://x.example"
+    headers = { Authorization = "Bearer ${TOKEN}", Other = "${ALSO}" }
+    """
+    config = load(text)
+    assert list(config.servers) == ["good"]
+    assert config.missing_servers == {
+        "bad": "[servers.bad] headers.Authorization needs the variable TOKEN, which is not set; "
+        "set it, or write ${TOKEN:-default}"
+    }
+    assert list(load(text, {"TOKEN": "t", "ALSO": "a"}).servers) == ["good", "bad"]
+
+
 def test_the_example_of_the_page_loads_and_sets_every_key(load: Load) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     config = load(example, {"OPENWEATHER_KEY": "x", "DB_PASSWORD": "y"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from toolrun.context import ToolContext, current_call, running_context
 from toolrun.settings import JSON
 
 Handler = Callable[[dict[str, Any]], object]
@@ -23,7 +24,20 @@ def _math_eval(arguments: dict[str, JSON]) -> JSON:
 def _get_current_datetime(arguments: dict[str, JSON]) -> JSON:
     from toolrun.builtins.clock import current_datetime
 
-    return current_datetime(_text(arguments, "timezone", ""))
+    configured = _context().config.get("timezone", "")
+    return current_datetime(_text(arguments, "timezone", "") or str(configured))
+
+
+def _search_web(arguments: dict[str, JSON]) -> JSON:
+    from toolrun.builtins.search import search_web
+
+    return search_web(_text(arguments, "query"), _number(arguments, "max_results"), _context())
+
+
+async def _control_speaker_volume(arguments: dict[str, JSON]) -> JSON:
+    from toolrun.builtins.volume import control_volume
+
+    return await control_volume(_text(arguments, "action"), _number(arguments, "level"), _context())
 
 
 def _generate_uuid(arguments: dict[str, JSON]) -> JSON:
@@ -33,10 +47,12 @@ def _generate_uuid(arguments: dict[str, JSON]) -> JSON:
 
 
 BUILTINS: Final[dict[str, Handler]] = {
+    "control_speaker_volume": _control_speaker_volume,
     "echo": _echo,
     "generate_uuid": _generate_uuid,
     "get_current_datetime": _get_current_datetime,
     "math_eval": _math_eval,
+    "search_web": _search_web,
 }
 
 
@@ -51,3 +67,20 @@ def _text(arguments: dict[str, JSON], name: str, default: str | None = None) -> 
         problem = f"missing '{name}'" if name not in arguments else f"'{name}' must be a string"
         raise InvalidArgumentsError(f"Invalid parameters: {problem}")
     return value
+
+
+def _number(arguments: dict[str, JSON], name: str) -> int | None:
+    """An argument that may be left out and else must be a whole number."""
+    from toolrun.errors import InvalidArgumentsError
+
+    value = arguments.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value % 1:
+        raise InvalidArgumentsError(f"Invalid parameters: '{name}' must be a whole number")
+    return int(value)
+
+
+def _context() -> ToolContext:
+    """What the call may use: its tool's configuration and secrets. Nothing outside a call."""
+    return ToolContext() if current_call.get() is None else running_context()

@@ -58,6 +58,7 @@ def command(invocation: Invocation, tool: str, arguments: tuple[str, ...], as_js
     output = claim_stdout()
 
     async def call(runtime: Runtime) -> int:
+        await runtime.ready(tool)  # the start of a server has a time limit of its own
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
         is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
         # Now: what a tool left behind may take a moment to end.

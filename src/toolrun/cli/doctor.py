@@ -95,10 +95,12 @@ def _project(invocation: Invocation) -> list[Check]:
     logger.propagate = invocation.verbosity > 0  # otherwise the checks say it all
 
     async def examine(runtime: Runtime) -> list[Check]:
+        await runtime.ready()
         return [
             _configuration(config),
             *_tools(runtime, log),
             *_scripts(runtime),
+            *_servers(runtime),
             *_settings(runtime),
             *_secrets(runtime),
             *_requests(runtime),
@@ -146,6 +148,20 @@ def _scripts(runtime: Runtime) -> Iterator[Check]:
             yield Check(WARNING, "script", f"{path}: its environment is not made", advice)
         else:
             yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
+
+
+def _servers(runtime: Runtime) -> Iterator[Check]:
+    for server in runtime.servers:
+        if server.session is not None:
+            tools = sum(getattr(tool, "supervisor", None) is server for tool in runtime.manager)
+            about = ", ".join(filter(None, (server.info, f"protocol {server.version}", *_count(tools, "tool"))))
+            yield Check(OK, "server", f"{server.name}: connected ({about})")
+            continue
+        last = f"\n{server.tail}" if server.tail else ""
+        advice = (
+            server.server.settings.hint or f"correct [servers.{server.name}], or start the server by hand to see why"
+        )
+        yield Check(PROBLEM, "server", f"{server.name}: {server.state}: {server.error}{last}", advice)
 
 
 def _requests(runtime: Runtime) -> Iterator[Check]:
@@ -198,7 +214,7 @@ class _Collector(logging.Handler):
         self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not hasattr(record, "secret"):  # those have checks of their own
+        if not hasattr(record, "secret") and not hasattr(record, "server"):  # those have checks of their own
             self.messages.append(record.getMessage())
 
 

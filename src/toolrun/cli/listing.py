@@ -29,4 +29,5 @@ def command(invocation: Invocation, as_json: bool) -> None:
 
 
 async def _summaries(runtime: Runtime) -> list[Summary]:
+    await runtime.ready()
     return [summarise(runtime, tool) for tool in runtime.manager]

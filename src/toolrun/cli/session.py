@@ -38,16 +38,19 @@ def run_with_tools(
     work: Callable[[Runtime], Awaitable[T]],
     *,
     on_progress: Callable[[str], None] | None = None,
+    ends_on_sigterm: bool = False,
 ) -> T:
     """Open the tools that the configuration names, and do the work with them.
 
     `on_progress` is told of environments that are being made; without it they are shown on a terminal, else logged.
+    `ends_on_sigterm`: that signal is the usual end of the work, so everything is closed, and the exit code is 0.
     """
     config = read_config(invocation.config)
     set_up_log(config.log, invocation.verbosity)
     if on_progress is None and sys.stderr is not None and sys.stderr.isatty():
         on_progress = inform
-    return run(invocation, _with_tools(config, work, on_progress))
+    signals = (signal.SIGINT, signal.SIGTERM) if ends_on_sigterm else (signal.SIGINT,)
+    return run(invocation, _with_tools(config, work, on_progress), signals)
 
 
 async def _with_tools(
@@ -57,27 +60,30 @@ async def _with_tools(
         return await work(runtime)
 
 
-def run(invocation: Invocation, coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of the coroutine. Raises click.Abort if Ctrl-C was pressed."""
+def run(
+    invocation: Invocation, coroutine: Coroutine[Any, Any, T], signals: tuple[signal.Signals, ...] = (signal.SIGINT,)
+) -> T:
+    """The result of the coroutine. Raises click.Abort if Ctrl-C was pressed, click's Exit after SIGTERM."""
     loop = asyncio.new_event_loop()
     threads = ThreadPoolExecutor()  # for tools that use asyncio.to_thread
     loop.set_default_executor(threads)
     task = loop.create_task(coroutine)
     interrupt = _Interrupt(loop, task)
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         result = loop.run_until_complete(task)
     except asyncio.CancelledError:
         if not interrupt.happened:
             raise
-        raise click.Abort from None
+        raise interrupt.end() from None
     finally:
         interrupt.settle()
         threads.shutdown(wait=False, cancel_futures=True)
         _end(loop, invocation)
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if interrupt.happened:
-        raise click.Abort
+        raise interrupt.end()
     return result
 
 
@@ -95,7 +101,7 @@ def _end(loop: asyncio.AbstractEventLoop, invocation: Invocation) -> None:
 
 
 class _Interrupt:
-    """What Ctrl-C does: the first cancels the task, and if that does not help soon, or at the second, the end.
+    """What Ctrl-C does, and SIGTERM: the first cancels the task; if that does not help soon, or at the second, the end.
 
     A handler of the loop would not do: it is not called while a tool blocks the loop.
     """
@@ -103,22 +109,29 @@ class _Interrupt:
     def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
         self._loop = loop
         self._task = task
-        self._limit = threading.Timer(_GRACE, _give_up)
+        self._limit = threading.Timer(_GRACE, self._give_up)
         self._limit.daemon = True
+        self._signal = signal.SIGINT
         self.happened = False
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
         if self.happened:
-            _give_up()
+            self._give_up()
         self.happened = True
+        self._signal = signal.Signals(signal_number)
         self._limit.start()
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def settle(self) -> None:
         self._limit.cancel()
 
+    def end(self) -> BaseException:
+        """What to raise: to be stopped by SIGTERM is no failure."""
+        return click.Abort() if self._signal is signal.SIGINT else click.exceptions.Exit(0)
 
-def _give_up() -> None:
-    with contextlib.suppress(OSError):  # not through sys.stderr: this may interrupt a write to it
-        os.write(2, b"\ntoolrun: interrupted\n")
-    os._exit(130)
+    def _give_up(self) -> None:
+        if self._signal is not signal.SIGINT:
+            os._exit(0)
+        with contextlib.suppress(OSError):  # not through sys.stderr: this may interrupt a write to it
+            os.write(2, b"\ntoolrun: interrupted\n")
+        os._exit(130)

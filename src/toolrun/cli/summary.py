@@ -18,7 +18,7 @@ class Summary:
     name: str
     description: str
     source: str
-    """The file that it is in, relative to the project; the kind of tool if it is in none."""
+    """The file that it is in, relative to the project; its MCP server; the kind of tool if it has neither."""
     timeout: float
     schema: Schema
 
@@ -58,4 +58,6 @@ def _source(tool: Any, root: Path) -> str:
     code = getattr(getattr(tool, "__wrapped__", None), "__code__", None)
     if source is None and code is not None:
         source = Path(code.co_filename)
-    return relative(source, root) if isinstance(source, Path) else type(tool).__name__
+    if isinstance(source, Path):
+        return relative(source, root)
+    return source if isinstance(source, str) else type(tool).__name__

@@ -1,1 +1,67 @@
-"""Models that use the tools."""
+"""Models that use the tools: one loop for all providers, and a thin client for each.
+
+The names below are imported when they are first asked for, so that importing this package loads no provider's.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolrun.clients.anthropic import AnthropicClient as AnthropicClient
+    from toolrun.clients.client import ModelClient as ModelClient
+    from toolrun.clients.errors import ModelAuthError as ModelAuthError
+    from toolrun.clients.errors import ModelContextError as ModelContextError
+    from toolrun.clients.errors import ModelError as ModelError
+    from toolrun.clients.errors import ModelNotFoundError as ModelNotFoundError
+    from toolrun.clients.errors import ModelOverloadedError as ModelOverloadedError
+    from toolrun.clients.errors import ModelProtocolError as ModelProtocolError
+    from toolrun.clients.errors import ModelRequestError as ModelRequestError
+    from toolrun.clients.errors import ModelTimeoutError as ModelTimeoutError
+    from toolrun.clients.errors import ModelUnavailableError as ModelUnavailableError
+    from toolrun.clients.events import Done as Done
+    from toolrun.clients.events import Ended as Ended
+    from toolrun.clients.events import Event as Event
+    from toolrun.clients.events import Reply as Reply
+    from toolrun.clients.events import Text as Text
+    from toolrun.clients.events import ToolFinished as ToolFinished
+    from toolrun.clients.events import ToolProgress as ToolProgress
+    from toolrun.clients.events import ToolStarted as ToolStarted
+    from toolrun.clients.events import Usage as Usage
+    from toolrun.clients.limits import TurnLimits as TurnLimits
+    from toolrun.clients.ollama import OllamaClient as OllamaClient
+    from toolrun.clients.wording import Wording as Wording
+
+_MODULES = {
+    "anthropic": ["AnthropicClient"],
+    "client": ["ModelClient"],
+    "errors": [
+        "ModelAuthError",
+        "ModelContextError",
+        "ModelError",
+        "ModelNotFoundError",
+        "ModelOverloadedError",
+        "ModelProtocolError",
+        "ModelRequestError",
+        "ModelTimeoutError",
+        "ModelUnavailableError",
+    ],
+    "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
+    "limits": ["TurnLimits"],
+    "ollama": ["OllamaClient"],
+    "wording": ["Wording"],
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'toolrun.clients' has no attribute {name!r}")
+    value: object = getattr(import_module(f"toolrun.clients.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

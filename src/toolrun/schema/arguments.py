@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from toolrun.schema.description import describe
 from toolrun.schema.explain import Problem, problems_of, unknown
@@ -47,6 +48,10 @@ _MAX_EXPLAINED = 20_000
 """Values in arguments whose errors are listed one by one: the validator collects them all first, 10 µs each."""
 
 
+Rename: TypeAlias = Callable[[dict[str, JSON]], tuple[dict[str, JSON], dict[str, str]]]
+"""Gives arguments the names that the schema has for them: the new arguments, and {old: new} of what was renamed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """The arguments of a call after `ArgumentSchema.check`."""
@@ -58,6 +63,8 @@ class Checked:
     """Names that the schema does not know and that the tool does not get."""
     problems: tuple[Problem, ...] = ()
     """If there are any, the call is refused."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Names that were given, and those that the tool gets instead."""
 
 
 _UNFIT = Problem("", "the arguments do not fit the schema")
@@ -66,7 +73,7 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "schema", "takes")
+    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "names", "schema", "takes")
 
     def __init__(self, schema: Mapping[str, JSON]) -> None:
         self.schema = schema
@@ -77,7 +84,9 @@ class ArgumentSchema:
         is_open = _collect_names(self._compiled.root, self._compiled.root, names, set())
         # {"type": "object"} names nothing, so it leaves everything to the tool. {"properties": {}} says: no arguments.
         is_open |= not names and not self._compiled.root.keys() & {"properties", "additionalProperties"}
-        self._known = None if is_open else frozenset(names)
+        self.names = frozenset(names)
+        """The parameters that the schema names; an open one takes others as well."""
+        self._known = None if is_open else self.names
         self.takes: Callable[[object], bool] = self.accepts
         """The same as `accepts` for the hot path, but it may raise ValueError for what is not JSON."""
         root = self._compiled.root
@@ -97,20 +106,30 @@ class ArgumentSchema:
         except ValueError:  # not JSON: keys that are no text, sets, lone surrogates
             return False
 
-    def check(self, arguments: object, *, strict: bool = False) -> Checked:
+    def takes_named(self, arguments: object) -> bool:
+        """Like `takes`, but also of an open schema only the names that it lists."""
+        return isinstance(arguments, dict) and arguments.keys() <= self.names and self.takes(arguments)
+
+    def check(self, arguments: object, *, strict: bool = False, rename: Rename | None = None) -> Checked:
         """The arguments as the tool gets them, or why it cannot be given them. Never raises."""
-        if isinstance(arguments, dict) and self.accepts(arguments):
+        is_named = rename is None or (isinstance(arguments, dict) and arguments.keys() <= self.names)
+        if is_named and isinstance(arguments, dict) and self.accepts(arguments):
             return Checked(arguments)
         given, repairs = _read(arguments)
         if isinstance(given, Problem):
             return Checked({}, problems=(given,))
         given, unwrapped = self._unwrap(given)
+        before, renamed = given, dict[str, str]()
+        if rename is not None:
+            given, renamed = rename(given)
+        named = [Repair("", {old: before[old]}, {new: before[old]}, "parameter name") for old, new in renamed.items()]
         kept, extras = self._split(given)
         kept, changes = repair(kept, self._compiled.root, self._compiled.fits)
         problems = self._problems(kept, extras)
         if strict:
             problems += tuple(unknown("", name, self._known or ()) for name in extras)
-        return Checked(kept, (*repairs, *unwrapped, *changes), () if strict else tuple(extras), problems)
+        dropped = () if strict else tuple(extras)
+        return Checked(kept, (*repairs, *unwrapped, *named, *changes), dropped, problems, renamed)
 
     def describe(self) -> str:
         """The parameters for a model, one a line."""

@@ -7,7 +7,8 @@ followed (26 levels of `allOf` with two references each are 67 million checks), 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -29,9 +30,19 @@ _BACKTRACK_LIMIT = 100_000
 _PATTERN_BYTES = 100_000_000
 """For all compiled patterns of a schema together; one alone may have a tenth."""
 
+_MAX_UNEVALUATED = 4
+"""Levels of `unevaluatedProperties` or `unevaluatedItems` for one value: each makes the validator look at all below it
+two or three times, so 18 levels take three seconds, for `{}`."""
+_BACKTRACKS = re.compile(r"\(\?[=!<]|\\[1-9k]")
+_BACKTRACK_WORK = 60_000
+"""What such a pattern may cost, in ordinary checks."""
+
 _BASE = "urn:toolrun:schema"
 _EXAMPLE = '{"type": "object", "properties": {…}}'
 _CUT = "x-toolrun-reference"
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas"})
+"""Keywords whose schemas look at the same value."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _OBJECT_KEYWORDS = frozenset({"properties", "$ref", "allOf", "anyOf", "oneOf", "if"})
 _OTHER_KEYWORDS = _OBJECT_KEYWORDS.union(
@@ -45,13 +56,17 @@ _OTHER_KEYWORDS = _OBJECT_KEYWORDS.union(
 class CompiledSchema:
     """A validator for a schema and, made when first asked for, for its parts. Parts are named by JSON pointers."""
 
-    __slots__ = ("_expansion", "_explained", "_options", "_parts", "is_recursive", "root", "validator")
+    __slots__ = ("_expansion", "_explained", "_options", "_parts", "is_recursive", "root", "validator", "work")
 
     def __init__(self, schema: object) -> None:
         copy = _Copy()
         self.root = copy.root(schema)
         self._expansion = _Expansion(self.root) if copy.has_references else None
         self.is_recursive = self._expansion is not None and self._expansion.is_recursive()
+        size = copy.nodes if self._expansion is None else max(copy.nodes, self._expansion.size)
+        levels = (self._expansion or _Expansion(self.root)).unevaluated_levels() if copy.unevaluated else 0
+        self.work = size * 3**levels + copy.backtracking * _BACKTRACK_WORK
+        """The most that one value may cost, in checks of less than 100 ns."""
         self._options: dict[str, Any] = _options(copy.patterns)
         self.validator = _compile(self.root, self._options)
         self._parts: _Parts | None = None
@@ -156,8 +171,8 @@ class _Copy:
     """Copies a schema to plain JSON values of its own, within limits."""
 
     def __init__(self) -> None:
-        self._chars = self._nodes = 0
-        self.patterns = 0
+        self._chars = self.nodes = 0
+        self.patterns = self.backtracking = self.unevaluated = 0
         self.has_references = False
 
     def root(self, schema: object) -> Schema:
@@ -174,10 +189,10 @@ class _Copy:
         return root
 
     def _value(self, value: object, depth: int) -> JSON:
-        self._nodes += 1
+        self.nodes += 1
         if depth > MAX_SCHEMA_DEPTH:
             raise DefinitionError(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH} levels: make it flatter")
-        if self._nodes > MAX_SCHEMA_NODES:
+        if self.nodes > MAX_SCHEMA_NODES:
             raise DefinitionError(f"the schema has more than {MAX_SCHEMA_NODES:,} parts: describe less")
         match value:
             case None | bool():
@@ -202,12 +217,18 @@ class _Copy:
                 raise DefinitionError(f"the schema has the key {key!r}: keys must be text")
             copy[self._text(key)] = self._value(item, depth + 1)
             if key == "pattern":
-                self.patterns += 1
+                self._count([item])
             elif key == "patternProperties" and isinstance(item, Mapping):
-                self.patterns += len(item)
+                self._count(item)
+            elif key in _UNEVALUATED:
+                self.unevaluated += 1
             elif key in _REFERENCES:
                 self.has_references = True
         return copy
+
+    def _count(self, patterns: Collection[object]) -> None:
+        self.patterns += len(patterns)
+        self.backtracking += sum(1 for it in patterns if isinstance(it, str) and _BACKTRACKS.search(it))
 
     def _text(self, text: str) -> str:
         self._chars += len(text)
@@ -224,7 +245,10 @@ class _Expansion:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._named = dict(_named(root))
+        self.size = 0
+        """Parts of the schema, those behind references included. Known after `is_recursive`."""
         self._sizes: dict[int, int] = {}
+        self._levels: dict[int, int] = {}
         self._open: set[int] = {id(root)}
         self._recurring: set[int] = set()
         self._is_lost = False
@@ -232,8 +256,41 @@ class _Expansion:
 
     def is_recursive(self) -> bool:
         """Whether the schema refers to itself, as far as can be told. Raises `DefinitionError` if it is too large."""
-        self._size(self._root, self._root, 0)
+        self.size = self._size(self._root, self._root, 0)
         return bool(self._recurring) or self._is_lost
+
+    def unevaluated_levels(self) -> int:
+        """How many `unevaluated…` look at the same value at most. Raises `DefinitionError` if they are too many."""
+        self._unevaluated(self._root, self._root)
+        most = max(self._levels.values())
+        if most > _MAX_UNEVALUATED:
+            raise DefinitionError(
+                f"the schema has more than {_MAX_UNEVALUATED} levels of 'unevaluatedProperties' or 'unevaluatedItems' "
+                "for one value: leave out the inner ones"
+            )
+        return most
+
+    def _unevaluated(self, value: JSON, base: Schema) -> int:
+        if isinstance(value, list):
+            return max((self._unevaluated(item, base) for item in value), default=0)
+        if not isinstance(value, dict):
+            return 0
+        if id(value) in self._levels:
+            return self._levels[id(value)]
+        self._levels[id(value)] = 0  # of a circle
+        base = value if isinstance(value.get("$id"), str) else base
+        below = 0
+        for key, item in value.items():
+            home, target = base, item
+            if key == "dependentSchemas" and isinstance(item, dict):
+                target = list(item.values())
+            elif key in _REFERENCES and isinstance(item, str):
+                home, target = self._find(item, base)
+            levels = self._unevaluated(target, home)
+            if key in _IN_PLACE or key in _REFERENCES:
+                below = max(below, levels)
+        self._levels[id(value)] = below + (not value.keys().isdisjoint(_UNEVALUATED))
+        return self._levels[id(value)]
 
     def cut(self) -> Schema | None:
         """The schema with the keyword `_CUT` for every reference that recurs; `None` if that cannot be done."""

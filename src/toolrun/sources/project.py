@@ -12,12 +12,14 @@ from toolrun.builtins import BUILTINS, Handler
 from toolrun.config import Config
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.manager import ToolManager, logger
+from toolrun.settings import ServerSettings
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function import load_functions
 from toolrun.sources.problem import Problem
 from toolrun.workers.pep723 import has_header
 
 if TYPE_CHECKING:
+    from toolrun.sources.mcp import McpSource
     from toolrun.sources.script import Script, ScriptTool, Surroundings
     from toolrun.workers.engine import Engine
     from toolrun.workers.environment import Environments
@@ -44,10 +46,14 @@ class Project:
         self.problems: list[Problem] = []
         """Files and tools that could not be loaded, each with the reason. The others work."""
         self.scripts: list[Script] = []
+        self.mcp: McpSource | None = None
+        """The MCP servers, if there are any."""
         self._engine: Engine | None = None
         self._environments: Environments | None = None
 
     async def load(self, environ: Mapping[str, str]) -> None:
+        """Load what is in files. Servers are connected with meanwhile, and are not waited for."""
+        self._start_servers(environ)
         paths = _files(self._config.root, self._config.files.python)
         scripts = [path for path in paths if is_script(path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
@@ -58,9 +64,42 @@ class Project:
             self.problems += catalog.problems
             tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
             self._add(tools, path)
+        if self.mcp is not None:
+            self.mcp.open()
+
+    def _start_servers(self, environ: Mapping[str, str]) -> None:
+        config = self._config
+        servers = dict(config.servers)
+        for reason in config.missing_servers.values():
+            self.problems.append(Problem(config.path or config.root, None, "", reason))
+        for pattern in config.mcp.files:
+            path = _home_expanded(pattern, config.root)
+            servers = self._read_servers(path, environ) | servers  # the configuration itself goes before
+        for name, settings in config.servers.items():
+            if settings.enabled and bool(settings.command) == bool(settings.url):
+                fault = "needs either 'command' or 'url'" + (", and has both" if settings.url else "")
+                self.problems.append(Problem(config.path or config.root, None, "", f"[servers.{name}] {fault}"))
+                del servers[name]
+        enabled = {name: settings for name, settings in servers.items() if settings.enabled}
+        if enabled:
+            from toolrun.sources.mcp import McpSource
+
+            self.mcp = McpSource(config, enabled, self._manager, environ)
+
+    def _read_servers(self, path: Path, environ: Mapping[str, str]) -> dict[str, ServerSettings]:
+        from toolrun.mcp.files import read_servers
+
+        try:
+            servers, problems = read_servers(path, environ)
+        except ConfigError as error:
+            self.problems.append(Problem(path, None, "", str(error).removeprefix(f"{path}: ")))
+            return {}
+        self.problems += [Problem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
+        return servers
 
     async def close(self) -> None:
-        await asyncio.gather(*(script.close(_DRAIN) for script in self.scripts))
+        closing = [script.close(_DRAIN) for script in self.scripts]
+        await asyncio.gather(*closing, *([self.mcp.close()] if self.mcp is not None else []))
         if self._environments is not None:
             await self._environments.close()
         if self._engine is not None:

@@ -166,3 +166,32 @@ def test_importing_the_module_loads_no_validator() -> None:
     code = "import sys, toolrun.schema; print({'jsonschema_rs', 'orjson'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "set()"
+
+
+def nested_unevaluated(levels: int, keyword: str) -> Schema:
+    schema: Schema = {"type": "object", "unevaluatedProperties": False}
+    for _ in range(levels):
+        below = {keyword: [schema] if keyword == "allOf" else {"a": schema} if keyword == "properties" else schema}
+        schema = {"type": "object", **below, "unevaluatedProperties": False}
+    return schema
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "if", "not"])
+def test_levels_of_unevaluated_properties_are_refused_before_they_multiply(keyword: str) -> None:
+    ArgumentSchema(nested_unevaluated(3, keyword))
+    with pytest.raises(DefinitionError, match="more than 4 levels of 'unevaluatedProperties'"):
+        ArgumentSchema(nested_unevaluated(30, keyword))
+
+
+def test_levels_of_unevaluated_properties_are_found_behind_references() -> None:
+    levels: Schema = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "unevaluatedProperties": False} for n in range(30)}
+    with pytest.raises(DefinitionError, match="more than 4 levels of 'unevaluatedProperties'"):
+        ArgumentSchema({"type": "object", "$ref": "#/$defs/d0", "$defs": {**levels, "d30": {}}})
+
+
+def test_objects_within_objects_may_all_have_unevaluated_properties() -> None:
+    schema = ArgumentSchema(nested_unevaluated(30, "properties"))
+    assert schema.accepts({"a": {"a": {}}})
+    assert not schema.accepts({"a": {"a": {"b": 1}}})
+    tree = {"type": "object", "properties": {"next": {"$ref": "#"}}, "unevaluatedProperties": False}
+    assert ArgumentSchema(tree).accepts({"next": {"next": {"next": {"next": {"next": {"next": {}}}}}}})

@@ -1,0 +1,42 @@
+"""Gemini's function declarations, whose schemas are a part of OpenAPI's (https://ai.google.dev/api/caching#Schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from toolrun.clients.dialect.provider import Dialect, Keeps, Level
+from toolrun.clients.dialect.reading import Note
+from toolrun.clients.dialect.simplify import simplify
+from toolrun.naming import NameRule
+from toolrun.settings import JSON, Schema
+
+KEYWORDS: Final = frozenset({"type", "format", "description", "nullable", "enum", "anyOf", "pattern"}).union(
+    ("items", "minItems", "maxItems", "properties", "required", "minProperties", "maxProperties"),
+    ("minimum", "maximum", "minLength", "maxLength"),
+)
+FORMATS: Final[Mapping[str, frozenset[str]]] = {
+    "string": frozenset({"date-time"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+_LEVEL: Final = Level(KEYWORDS, FORMATS, is_typed=True, needs_items=True)
+
+
+def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
+    return simplify(schema, Keeps(_LEVEL, _LEVEL), note)
+
+
+def _render(name: str, description: str, parameters: Schema) -> dict[str, JSON]:
+    """An object without properties is refused, so a tool without parameters has none at all."""
+    declaration: dict[str, JSON] = {"name": name, "description": description}
+    return {**declaration, "parameters": parameters} if parameters["properties"] else declaration
+
+
+GEMINI: Final = Dialect(
+    "Gemini",
+    NameRule("A-Za-z0-9_.-", starts_with_letter=True),
+    NameRule("A-Za-z0-9_", starts_with_letter=True),
+    _adapt,
+    _render,
+)

@@ -1,0 +1,22 @@
+"""Tools as MCP lists them: the schema as it is, if it says that it is an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from toolrun.clients.dialect.provider import Dialect
+from toolrun.clients.dialect.reading import Note
+from toolrun.naming import NameRule
+from toolrun.settings import JSON, Schema
+
+
+def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
+    return {**schema, "type": "object"}, []
+
+
+def _render(name: str, description: str, schema: Schema) -> dict[str, JSON]:
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+MCP: Final = Dialect("MCP", NameRule("A-Za-z0-9_.-", 128), None, _adapt, _render)

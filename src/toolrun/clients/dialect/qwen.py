@@ -1,0 +1,30 @@
+"""Ollama, in the format of Qwen's function calling (https://qwen.readthedocs.io/en/latest/framework/function_call.html).
+
+Of a parameter, the package `ollama` sends type, items, description and enum and drops the rest without a word; what is
+in `items` goes through as it is, there and in the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from toolrun.clients.dialect.provider import Dialect, Keeps, Level
+from toolrun.clients.dialect.reading import Note
+from toolrun.clients.dialect.simplify import simplify
+from toolrun.naming import NameRule
+from toolrun.settings import JSON, Schema
+
+KEEPS: Final = Keeps(parameter=Level(frozenset({"type", "items", "description", "enum"})), inside=Level())
+
+
+def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
+    return simplify(schema, KEEPS, note)
+
+
+def render(name: str, description: str, parameters: Schema) -> dict[str, JSON]:
+    """A tool in the format of Qwen, which is also OpenAI's."""
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+QWEN: Final = Dialect("Qwen", NameRule("A-Za-z0-9_.-", 128), None, _adapt, render, parses_text=True)

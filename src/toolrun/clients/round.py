@@ -1,0 +1,92 @@
+"""One round of calls: executed side by side, each ending in exactly one result, also when the round is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from toolrun.clients.events import Event, ToolFinished, ToolProgress, ToolStarted
+from toolrun.context import OnProgress, Progress
+from toolrun.errors import ErrorKind, SideEffects
+from toolrun.result import ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from toolrun.executor import ToolExecutor
+
+logger = logging.getLogger("toolrun")
+
+Emit = Callable[[Event], None]
+
+
+class Round:
+    """The calls that a model made in one answer."""
+
+    def __init__(self, calls: Sequence[ToolCall], emit: Emit | None) -> None:
+        self.calls = calls
+        self.results: list[ToolResult | None] = [None] * len(calls)
+        self._emit = emit
+        self._started: set[int] = set()
+
+    def refuse(self, index: int, reason: str, kind: ErrorKind = ErrorKind.OVERLOADED) -> None:
+        """Answer a call without executing it."""
+        logger.info("%s was not run: %s", self.calls[index].name, reason)
+        self._finish(index, _failure(self.calls[index], reason, kind, SideEffects.NOT_STARTED))
+
+    async def execute(self, executor: ToolExecutor, parallel: int) -> None:
+        """Execute what was not refused. Raises nothing but cancellation."""
+        waiting = [index for index, result in enumerate(self.results) if result is None]
+        if len(waiting) == 1:
+            return await self._execute_one(waiting[0], executor)
+        if waiting:
+            todo = iter(waiting)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(parallel, len(waiting))):
+                    group.create_task(self._work(todo, executor))
+        return None
+
+    async def _work(self, todo: Iterator[int], executor: ToolExecutor) -> None:
+        for index in todo:
+            await self._execute_one(index, executor)
+
+    async def _execute_one(self, index: int, executor: ToolExecutor) -> None:
+        call = self.calls[index]
+        self._started.add(index)
+        listener = None
+        if self._emit is not None:
+            self._emit(ToolStarted(call))
+            listener = self._listener(index)
+        self._finish(index, await executor.execute(call.name, call.arguments, call_id=call.id, on_progress=listener))
+
+    def _listener(self, index: int) -> OnProgress:
+        def listen(progress: Progress) -> None:
+            if self._emit is not None and self.results[index] is None:  # a thread may report after its deadline
+                self._emit(ToolProgress(self.calls[index], progress))
+
+        return listen
+
+    def break_off(self, running: str, waiting: str) -> None:
+        """Give every call that has no result yet one that says why."""
+        for index, result in enumerate(self.results):
+            if result is not None:
+                continue
+            if index in self._started:
+                call = self.calls[index]
+                self._finish(index, _failure(call, running, ErrorKind.CANCELLED, SideEffects.UNKNOWN))
+            else:
+                self.refuse(index, waiting, ErrorKind.CANCELLED)
+
+    def finished(self) -> list[ToolFinished]:
+        """All calls with their results, in order."""
+        pairs = zip(self.calls, self.results, strict=True)
+        return [ToolFinished(call, result) for call, result in pairs if result is not None]
+
+    def _finish(self, index: int, result: ToolResult) -> None:
+        self.results[index] = result
+        if self._emit is not None:
+            self._emit(ToolFinished(self.calls[index], result))
+
+
+def _failure(call: ToolCall, reason: str, kind: ErrorKind, side_effects: SideEffects) -> ToolResult:
+    return ToolResult(call.name, error=reason, error_kind=kind, call_id=call.id, side_effects=side_effects)

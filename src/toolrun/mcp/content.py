@@ -1,0 +1,192 @@
+"""Answers of MCP servers made into answers of toolrun, and the other way round. Pure: JSON in, values out.
+
+A server may be wrong about its own answer. A block that cannot be read becomes a line of text that says so, because the
+tool has acted and a model needs the rest; an answer that is none as a whole is a `ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Final, NoReturn, cast
+
+from toolrun.errors import (
+    CallError,
+    InvalidArgumentsError,
+    ProtocolError,
+    SideEffects,
+    ToolError,
+    UnknownToolError,
+)
+from toolrun.result import Content, ToolResult, render, shorten
+from toolrun.schema.value import show
+from toolrun.settings import JSON
+
+Block = dict[str, JSON]
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri",),
+}
+"""The kinds of blocks, each with the keys that must hold text. A `resource` has its own inside."""
+_DATA_URL: Final = re.compile(r"data:(?P<mime>[^;,]*)[^,]*;base64,(?P<data>.*)", re.DOTALL)
+_MAX_SHOWN: Final = 2_000
+
+
+def read_result(raw: Mapping[str, object]) -> Content:
+    """The result of `tools/call`. Raises ToolError for one that says `isError`, ProtocolError for one that is none."""
+    kind = raw.get("resultType", "complete") if isinstance(raw, Mapping) else "complete"
+    if kind == "input_required":
+        _refuse_questions(raw)
+    if not isinstance(raw, Mapping) or kind != "complete":
+        raise ProtocolError(f"The server answered something that is no result of a tool: {show(raw)}")
+    data = cast(JSON, raw.get("structuredContent"))
+    listed = raw.get("content", [] if data is not None else None)
+    if not isinstance(listed, list):
+        raise ProtocolError(f"The server answered without a list of content: {show(raw)}")
+    blocks = [_read_block(block) for block in listed]
+    if raw.get("isError") is True:
+        text = render(cast(JSON, blocks)) if blocks else "" if data is None else render(data)
+        raise ToolError(text or "The tool failed, and did not say why")
+    return Content(blocks, data)
+
+
+def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:
+    """Of a server that wants something of its user first: what it wants."""
+    requests = raw.get("inputRequests")
+    asked = []
+    for request in requests.values() if isinstance(requests, Mapping) else ():
+        parameters = request.get("params") if isinstance(request, Mapping) else None
+        message = parameters.get("message") if isinstance(parameters, Mapping) else None
+        asked.append(message if isinstance(message, str) else show(request))
+    raise ToolError(
+        "The server asks for input before it goes on, which toolrun cannot give",
+        detail="\n".join(asked)[:_MAX_SHOWN],
+    )
+
+
+def _read_block(block: object) -> Block:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
+        return _text(f"[something that is no block of content: {show(block)}]")
+    if kind == "resource":
+        fault = _resource_fault(block.get("resource"))
+    elif kind in _TEXTS:
+        fault = next((f"no '{key}'" for key in _TEXTS[kind] if not isinstance(block.get(key), str)), "")
+        fault = fault or _data_fault(block.get("data"))
+    else:
+        return _text(f"[{kind}, a kind of content that is not known here: {show(block, _MAX_SHOWN)}]")
+    return _text(f"[{kind}, but it cannot be used: {fault}]") if fault else block
+
+
+def _resource_fault(resource: object) -> str:
+    if not isinstance(resource, dict) or not isinstance(resource.get("uri"), str):
+        return "no 'uri'"
+    if isinstance(resource.get("text"), str):
+        return ""
+    blob = resource.get("blob")
+    return _data_fault(blob) if isinstance(blob, str) else "neither 'text' nor 'blob'"
+
+
+def _data_fault(data: object) -> str:
+    """Providers refuse a whole conversation for an image that is not base64."""
+    if not isinstance(data, str):
+        return ""
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as error:  # also text that is not ASCII
+        return f"its data is not base64 ({error})"
+    return ""
+
+
+def protocol_failure(code: int, message: str, data: object, tool: str) -> CallError:
+    """A JSON-RPC error as the end of the call. The message is the server's, unchanged."""
+    text = message or f"The server of '{tool}' answered with error {code} and no message"
+    detail = "" if data is None else data if isinstance(data, str) else show(data, _MAX_SHOWN)
+    detail = shorten(detail, _MAX_SHOWN)
+    if code == INVALID_PARAMS:  # also how many servers say that they do not know the tool
+        return InvalidArgumentsError(text, detail=detail)
+    if code == METHOD_NOT_FOUND:
+        return UnknownToolError(text, detail="\n".join(filter(None, (text, detail))))
+    if code in (PARSE_ERROR, INVALID_REQUEST):
+        return ProtocolError(text, side_effects=SideEffects.NOT_STARTED, detail=detail)
+    return ToolError(text, detail=detail)
+
+
+def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]:
+    """The answer to a call as a `CallToolResult`.
+
+    Structured content is an object, as the older protocol wants it. It is sent where a tool promises it, or has blocks
+    that say something else; otherwise the text is the same object already.
+    """
+    if result.error is not None:
+        text = f"{result.error}\n{result.detail}" if result.detail else result.error
+        meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
+        if result.side_effects is not None:
+            meta["toolrun/sideEffects"] = str(result.side_effects)
+        return {"content": [_text(shorten(text, result.max_chars))], "isError": True, "_meta": meta}
+    blocks = [_write_block(block, result.max_chars) for block in result.content] or [_text(result.text)]
+    answer: dict[str, JSON] = {"content": cast(JSON, blocks), "isError": False}
+    if isinstance(result.result, dict) and (has_output_schema or result.content):
+        answer["structuredContent"] = result.result
+    return answer
+
+
+def _write_block(block: Block, max_chars: int | None) -> Block:
+    """A block in the form of MCP. LangChain, Anthropic and OpenAI each have their own for what is not text."""
+    kind, text = block.get("type"), block.get("text")
+    if kind == "text" or (kind == "file" and isinstance(text, str)):
+        return {**_kept(block), **_text(shorten(str(text), max_chars))}
+    if kind == "resource_link" and isinstance(block.get("uri"), str):
+        return {"name": block["uri"], **block}
+    if kind == "resource" and not _resource_fault(block.get("resource")):
+        return block
+    data, mime, url = _media(block)
+    about: Block = {"mimeType": mime} if mime else {}
+    if data and kind in ("image", "image_url"):
+        return {**_kept(block), "type": "image", "data": data, "mimeType": mime or "image/png"}
+    if data and kind == "audio":
+        return {**_kept(block), "type": "audio", "data": data, "mimeType": mime or "audio/wav"}
+    if data:
+        return {"type": "resource", "resource": {"uri": f"attachment:{_name(block) or 'file'}", "blob": data, **about}}
+    if url:
+        return {"type": "resource_link", "uri": url, "name": _name(block) or url, **about}
+    return _text(render([block]))
+
+
+def _media(block: Block) -> tuple[str, str, str]:
+    """Base64 data, its MIME type, and the address of what is elsewhere; empty where there is none."""
+    inner = next(
+        (block[key] for key in ("source", "image_url", "file") if isinstance(block.get(key), dict | str)), None
+    )
+    source = inner if isinstance(inner, dict) else {"url": inner} if isinstance(inner, str) else block
+
+    def first(*keys: str) -> str:
+        return next((value for key in keys if isinstance(value := source.get(key), str)), "")
+
+    data, mime, url = first("data", "base64", "file_data"), first("mimeType", "mime_type", "media_type"), first("url")
+    if match := _DATA_URL.fullmatch(data or url):
+        return match["data"], match["mime"] or mime, ""
+    return data, mime, url
+
+
+def _name(block: Block) -> str:
+    file = block.get("file")
+    found = (file if isinstance(file, dict) else block).get("filename") or block.get("name")
+    return found if isinstance(found, str) else ""
+
+
+def _kept(block: Block) -> Block:
+    return {key: block[key] for key in ("annotations", "_meta") if isinstance(block.get(key), dict)}
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}

@@ -1,0 +1,72 @@
+"""Runs a small program of the system to its end: bounded in time, killed with what it started, off the event loop.
+
+Input and output are temporary files and no pipes: nobody has to read while the program runs, and a process that it
+leaves behind cannot hold the answer back by holding a pipe open. Knows nothing of mixers, players and voices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import IO
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended."""
+
+    code: int
+    """Its exit code; negative for a signal."""
+    output: bytes
+    errors: str
+
+    @property
+    def complaint(self) -> str:
+        """The last line of what it said on stderr, or how it ended."""
+        lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
+        return lines[-1][:200] if lines else f"it ended with code {self.code}"
+
+
+async def run_program(
+    command: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    timeout: float,
+    variables: Mapping[str, str] | None = None,
+    max_output: int = 1 << 20,
+) -> Finished:
+    """Run a program and wait for its end. At the timeout, or when cancelled, its whole process group is killed.
+
+    `variables` are added to the environment. TimeoutError: it took too long. OSError: it cannot be started.
+    """
+    with ExitStack() as files:
+        given, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        given.write(stdin)
+        given.seek(0)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=given,
+            stdout=output,
+            stderr=errors,
+            env={**os.environ, **variables} if variables else None,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(timeout):
+                code = await process.wait()
+        finally:
+            if process.returncode is None:  # not reaped yet, so the number of the group is still its own
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        return Finished(code, _content(output, max_output), _content(errors, 1 << 16).decode("utf-8", "replace"))
+
+
+def _content(file: IO[bytes], limit: int) -> bytes:
+    file.seek(0)
+    return file.read(limit)

@@ -1,0 +1,283 @@
+"""MCP over standard input and output: one JSON-RPC message a line, and nothing else, whatever else is printed.
+
+The pipes are moved to private descriptors before any tool is loaded. From then on, and to the end of the process, what
+tools, libraries and children print goes to stderr, and what they read is empty.
+
+Nothing here blocks: a client that does not read holds back its own answers, and nobody else. The pipes are not made
+non-blocking for that, since the flag would be shared with whoever else has them open, stderr for instance. Instead no
+more is written at once than a pipe that is ready takes (PIPE_BUF).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import sys
+from collections import deque
+from typing import Any, Final, Self
+
+import anyio
+import orjson
+from mcp.server import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from toolrun.workers.wire import Lines, Rubbish
+
+logger = logging.getLogger("toolrun.serve")
+
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+_CHUNK: Final = 256 * 1024
+_ENOUGH: Final = 1000
+"""Messages that wait to be handled; more are not read meanwhile."""
+_BACKLOG: Final = 1024 * 1024
+"""Bytes that wait to be read by the client; whoever wants to send more waits."""
+_GRACE: Final = 1.0
+"""Seconds that calls have to end, and the client to read the answers, once it has closed our input."""
+
+
+def take_stdio() -> tuple[int, int]:
+    """Move the protocol to descriptors that children do not inherit, and leave nothing of it where it was."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before goes to stderr as well
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(line_buffering=True)  # so that prints and the log come in order
+    return incoming, outgoing
+
+
+async def serve_stdio(server: Server[Any], incoming: int, outgoing: int) -> None:
+    """Serve the one client there is, until it closes our input or goes away."""
+    writer = Outgoing(outgoing)
+    reader = Incoming(incoming, writer)
+    try:
+        await server.run(reader, writer, server.create_initialization_options())
+        await writer.drain(_GRACE)
+    finally:
+        reader.stop()
+        writer.stop()
+
+
+class Outgoing:
+    """What the SDK writes messages to."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+        self._is_waiting = False
+        self._space = asyncio.Event()
+        self._space.set()
+        self.is_broken = asyncio.Event()
+        """The client has gone."""
+        self.open_requests: set[RequestId] = set()
+        """Those that are to be answered."""
+        self.all_answered = asyncio.Event()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self.is_broken.is_set():
+            raise anyio.BrokenResourceError
+        message = item.message
+        self.write(_encoded(message))
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self.settle(message.id)
+        await self._space.wait()
+
+    def settle(self, request: RequestId) -> None:
+        self.open_requests.discard(request)
+        if not self.open_requests:
+            self.all_answered.set()
+
+    def write(self, line: bytes) -> None:
+        self._buffer += line
+        if len(self._buffer) > _BACKLOG:
+            self._space.clear()
+        if not self._is_waiting:
+            self._flush()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until everything is written, but no longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._buffer:
+                    self._space.clear()
+                    await self._space.wait()
+
+    def stop(self) -> None:
+        if self._is_waiting:
+            self._loop.remove_writer(self._descriptor)
+            self._is_waiting = False
+
+    def _flush(self) -> None:
+        try:
+            while self._buffer:
+                if not self._poll.poll(0):
+                    if not self._is_waiting:
+                        self._loop.add_writer(self._descriptor, self._flush)
+                        self._is_waiting = True
+                    return
+                written = os.write(self._descriptor, memoryview(self._buffer)[: select.PIPE_BUF])
+                del self._buffer[:written]
+                if len(self._buffer) <= _BACKLOG // 2:
+                    self._space.set()
+        except OSError:
+            self._buffer.clear()
+            self.is_broken.set()
+        self.stop()
+        self._space.set()
+
+    async def aclose(self) -> None:
+        """The descriptor stays: what is written last is written after this."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Incoming:
+    """What the SDK reads messages from."""
+
+    def __init__(self, descriptor: int, outgoing: Outgoing) -> None:
+        self._descriptor = descriptor
+        self._outgoing = outgoing
+        self._loop = asyncio.get_running_loop()
+        self._lines = Lines(MAX_MESSAGE)
+        self._messages: deque[SessionMessage] = deque()
+        self._news = asyncio.Event()
+        self._is_at_end = False
+        self._is_reading = False
+
+    async def receive(self) -> SessionMessage | Exception:
+        while not self._messages:
+            if self._is_at_end:
+                await self._let_calls_end()
+                raise anyio.EndOfStream
+            self._news.clear()
+            self._resume()
+            await self._wait()
+        return self._messages.popleft()
+
+    async def _wait(self) -> None:
+        """For a message, or for the end of the client."""
+        waits = [asyncio.ensure_future(it.wait()) for it in (self._news, self._outgoing.is_broken)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._outgoing.is_broken.is_set():
+            self._is_at_end = True
+
+    async def _let_calls_end(self) -> None:
+        """The SDK gives up what still runs when there is nothing more to read."""
+        if self._outgoing.open_requests and not self._outgoing.is_broken.is_set():
+            self._outgoing.all_answered.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    await self._outgoing.all_answered.wait()
+
+    def _resume(self) -> None:
+        if self._is_reading:
+            return
+        try:
+            self._loop.add_reader(self._descriptor, self._read)
+            self._is_reading = True
+        except PermissionError:  # a file, which has everything at once
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+        except OSError as error:
+            logger.warning("stdin cannot be read: %s", error)
+            data = b""
+        for line in self._lines.feed(data or b"\n"):  # the last line may have no end
+            self._take(line)
+        if not data:
+            self._is_at_end = True
+        if not data or len(self._messages) > _ENOUGH:
+            self.stop()
+        self._news.set()
+
+    def _take(self, line: bytes | Rubbish) -> None:
+        if isinstance(line, Rubbish):
+            self._refuse(PARSE_ERROR, f"Parse error: {line.reason}", line.excerpt)
+            return
+        if not line.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError as error:
+            is_json = error.errors(include_url=False)[0]["type"] != "json_invalid"
+            code, what = (INVALID_REQUEST, "Invalid request") if is_json else (PARSE_ERROR, "Parse error")
+            excerpt = line[:200].decode("utf-8", "replace")
+            self._refuse(code, f"{what}: one JSON-RPC message a line is expected", excerpt)
+            return
+        if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
+            self._outgoing.open_requests.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._outgoing.settle((message.params or {}).get("requestId", ""))
+        self._messages.append(SessionMessage(message))
+
+    def _refuse(self, code: int, reason: str, excerpt: str) -> None:
+        logger.warning("%s; got %r", reason, excerpt)
+        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
+        self._outgoing.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
+
+    def stop(self) -> None:
+        if self._is_reading:
+            self._loop.remove_reader(self._descriptor)
+            self._is_reading = False
+
+    async def aclose(self) -> None:
+        self.stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _encoded(message: Any) -> bytes:
+    try:
+        if isinstance(message, JSONRPCResponse):
+            answer = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+            return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        pass  # integers beyond 64 bits
+    text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return text.encode() + b"\n"

@@ -1,0 +1,106 @@
+"""Tools that were recorded once and are played again: the same arguments, the same answer, no effects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from toolrun.context import Call
+from toolrun.definition import schema_of
+from toolrun.errors import ConfigError, ToolError
+from toolrun.manager import ToolManager
+from toolrun.observers import Observer
+from toolrun.result import ToolResult
+from toolrun.settings import JSON
+
+
+@dataclass(slots=True)
+class RecordedTool:
+    """A tool that answers from its recording."""
+
+    name: str
+    description: str
+    schema: Mapping[str, JSON]
+    answers: list[tuple[Mapping[str, JSON], JSON, str | None]] = field(default_factory=list)
+    """Arguments, result, error; the last one that fits is given."""
+    received: list[Mapping[str, JSON]] = field(default_factory=list)
+    """The arguments of the calls that were made, in order."""
+
+    def invoke(self, arguments: Mapping[str, JSON]) -> JSON:
+        self.received.append(dict(arguments))
+        for expected, result, error in reversed(self.answers):
+            if expected == arguments:
+                if error is not None:
+                    raise ToolError(error)
+                return result
+        known = "; ".join(json.dumps(expected) for expected, _, _ in self.answers[:5]) or "nothing"
+        raise ToolError(f"There is no recording of {self.name} with {json.dumps(arguments)}. Recorded: {known}.")
+
+
+class RecordedTools:
+    """A collection of them: `ToolManager(list(RecordedTools.load("tools.json")))`."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, RecordedTool] = {}
+
+    def __iter__(self) -> Iterator[RecordedTool]:
+        return iter(self.by_name.values())
+
+    def __getitem__(self, name: str) -> RecordedTool:
+        return self.by_name[name]
+
+    def add(
+        self,
+        name: str,
+        arguments: Mapping[str, JSON],
+        result: JSON = None,
+        *,
+        error: str | None = None,
+        description: str = "A recorded tool.",
+        schema: Mapping[str, JSON] | None = None,
+    ) -> RecordedTool:
+        """Let a tool answer these arguments with a result, or with an error. Without a schema it takes anything."""
+        tool = self.by_name.setdefault(name, RecordedTool(name, description, schema or {"type": "object"}))
+        tool.answers.append((dict(arguments), result, error))
+        return tool
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Those that a `Recorder` has saved. Raises ConfigError."""
+        tools = cls()
+        try:
+            for entry in json.loads(Path(path).read_text(encoding="utf-8"))["tools"]:
+                tool = RecordedTool(entry["name"], entry["description"], entry["schema"])
+                tool.answers = [(it["arguments"], it.get("result"), it.get("error")) for it in entry["calls"]]
+                tools.by_name[tool.name] = tool
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path} is no recording of tools: {type(error).__name__}: {error}") from error
+        return tools
+
+
+class Recorder(Observer):
+    """Watches an executor and saves what its tools answered: `ToolExecutor(manager, observers=[recorder])`."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[dict[str, Any]]] = {}
+
+    def call_finished(self, call: Call, result: ToolResult) -> None:
+        outcome = {"result": result.result} if result.success else {"error": result.error}
+        arguments = dict(call.arguments) if isinstance(call.arguments, Mapping) else {}
+        self._calls.setdefault(call.name, []).append({"arguments": arguments, **outcome})
+
+    def save(self, path: str | Path, manager: ToolManager) -> None:
+        """Write the recording: all tools of the manager, with the calls that were made."""
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "schema": schema_of(tool),
+                "calls": self._calls.get(tool.name, []),
+            }
+            for tool in manager
+        ]
+        Path(path).write_text(json.dumps({"tools": tools}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,122 @@
+"""`toolrun` with MCP servers: what its commands wait for, and what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from console import run, started, toolrun
+
+PUPPET = Path(__file__).parents[1] / "mcp_servers" / "puppet.py"
+BROKEN = """
+[servers.broken]
+command = "PYTHON"
+args = ["-c", "import sys; sys.exit('no bridge')"]
+hint = "Is the bridge plugged in?"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "zwave").mkdir()
+    write(tmp_path)
+    return tmp_path
+
+
+def write(root: Path, more: str = "") -> None:
+    text = f"""
+        [mcp]
+        delays = [0, 0.05]
+        [servers.zwave]
+        command = "PYTHON"
+        args = ["{PUPPET}", "modern"]
+        cwd = "zwave"
+    """
+    (root / "toolrun.toml").write_text((text + more).replace("PYTHON", sys.executable))
+
+
+def test_list_and_describe_show_the_tools_of_a_server(project: Path) -> None:
+    listed = toolrun("list", cwd=project)
+    assert re.search(r"^wait_for +MCP server zwave +Wait until a file is there\.$", listed.stdout, re.MULTILINE)
+    described = json.loads(toolrun("describe", "run", "--json", cwd=project).stdout)
+    assert described["source"] == "MCP server zwave"
+    assert described["schema"]["required"] == ["code"]
+
+
+def test_call_waits_for_the_server_and_not_for_others(project: Path) -> None:
+    write(project, '[servers.slow]\ncommand = "sleep"\nargs = ["300"]\n')
+    done = toolrun("call", "run", "code=answer = 6 * 7", cwd=project)
+    assert (done.stdout, done.returncode) == ("42\n", 0)
+
+
+def test_a_server_that_is_missing_is_named_where_a_tool_is_not_found(project: Path) -> None:
+    write(project, BROKEN)
+    done = toolrun("call", "unheard_of", cwd=project)
+    assert done.returncode == 2
+    assert "'broken' (it ended with exit code 1)" in done.stderr
+    assert "MCP connection failed after 2 attempts" in done.stderr
+
+
+def test_the_doctor_says_how_each_server_is(project: Path) -> None:
+    write(project, BROKEN + '[servers.neither]\ncwd = "."\n')
+    done = toolrun("doctor", "--json", cwd=project)
+    assert done.returncode == 1
+    checks = [it for it in json.loads(done.stdout)["checks"] if it["subject"] == "server"]
+    assert checks == [
+        {
+            "status": "ok",
+            "subject": "server",
+            "message": "zwave: connected (protocol 2026-07-28, 2 tools)",
+            "advice": "",
+        },
+        {
+            "status": "problem",
+            "subject": "server",
+            "message": "broken: unreachable: it ended with exit code 1\nno bridge",
+            "advice": "Is the bridge plugged in?",
+        },
+    ]
+    assert "[servers.neither] needs either 'command' or 'url'" in done.stdout
+    assert "connection attempt" not in done.stdout + done.stderr
+
+
+def test_servers_of_other_programs_files_are_used(project: Path) -> None:
+    entry = {"command": sys.executable, "args": [str(PUPPET)], "cwd": str(project / "zwave")}
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}))
+    (project / "toolrun.toml").write_text('[mcp]\nfiles = [".mcp.json", "missing.json"]\n')
+    done = toolrun("list", "--json", cwd=project)
+    assert {tool["source"] for tool in json.loads(done.stdout)} == {"MCP server other"}
+    assert "missing.json" in done.stderr
+
+
+def test_a_stdio_server_needs_nothing_of_the_sdk(project: Path) -> None:
+    code = """
+import sys
+for name in ("mcp", "mcp_types", "httpx2"):
+    sys.modules[name] = None
+from toolrun.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+    done = run(sys.executable, "-c", code, "call", "run", "code=answer = 6 * 7", cwd=project)
+    assert done.stdout == "42\n"
+
+    (project / "toolrun.toml").write_text('[mcp]\ndelays = [0]\n[servers.web]\nurl = "http://127.0.0.1:9/mcp"\n')
+    done = run(sys.executable, "-c", code, "list", cwd=project)
+    assert "servers with a URL need the MCP SDK: pip install 'toolrun[mcp]'" in done.stderr
+
+
+def test_workers_shows_servers_by_their_names(project: Path) -> None:
+    with started("call", "wait_for", f"path={project / 'gate'}", "value=x", cwd=project) as process:
+        received = project / "zwave" / "received"
+        while not received.exists() or "tools/call" not in received.read_text():
+            assert process.poll() is None
+            time.sleep(0.01)
+        rows = json.loads(toolrun("workers", "--json", cwd=project).stdout)
+        assert "MCP server zwave" in [row["script"] for row in rows if row["host"] == process.pid]
+        (project / "gate").touch()
+        assert process.communicate(timeout=60)[0] == "x\n"

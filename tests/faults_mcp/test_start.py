@@ -1,0 +1,161 @@
+"""Servers that cannot be started, or do not begin to speak: the others work, and they are tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from faults.bench import LIMIT, TAG, until
+from faults_mcp.bench import Servers
+from toolrun import ErrorKind, Runtime
+
+NEVER = "time.sleep(300)"
+
+
+@pytest.mark.parametrize(
+    ("at_start", "words"),
+    [
+        ("sys.exit('the bridge is missing')", "it ended with exit code 1"),
+        ("os.kill(os.getpid(), 9)", "it was killed by SIGKILL"),
+        (NEVER, "it was not ready within 0.5 s"),
+        ("os.close(1); time.sleep(300)", "it was not ready within 0.5 s"),
+        ("write(b'Starting...\\n' * 1000); time.sleep(300)", "it was not ready within 0.5 s"),
+    ],
+    ids=["exits", "killed", "never answers", "closes stdout", "only rubbish"],
+)
+async def test_a_server_that_does_not_start_costs_only_its_own_tools(
+    servers: Servers, at_start: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers.add("subject", start_timeout=0.5)
+    servers.at_start("subject", at_start)
+    async with servers.open() as tools:
+        assert words in tools.server().error
+        assert f"failed after 3 attempts: {words}" in caplog.text
+        async with tools.bystander():
+            result = await tools.call("subject__run", code="")
+        assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+
+        servers.at_start("subject", "")
+        await tools.has("bystander__run")  # now there are two tools of that name
+        await tools.has("subject__run")
+        await tools.works()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"command": "no-such-program"}, "its program 'no-such-program' was not found on the PATH"),
+        ({"command": "./no-such-program"}, "its program './no-such-program' was not found"),
+        ({"command": sys.executable, "cwd": "nowhere"}, "nowhere' is not there; correct 'cwd'"),
+    ],
+)
+async def test_a_program_that_is_not_there(servers: Servers, settings: dict[str, str], words: str) -> None:
+    servers.put("subject", **settings)
+    async with servers.open() as tools:
+        assert words in tools.server().error
+        await tools.works("run")  # the bystander has the name for itself
+
+
+async def test_a_program_that_may_not_be_run(servers: Servers) -> None:
+    (servers.root / "server.sh").write_text("#!/no/such/interpreter\n")
+    (servers.root / "server.sh").chmod(0o755)
+    servers.put("subject", command="./server.sh")
+    async with servers.open() as tools:
+        assert "'./server.sh' cannot be started" in tools.server().error
+
+
+async def test_nothing_waits_for_a_slow_server_but_calls_of_its_tools(servers: Servers) -> None:
+    gate = servers.root / "gate"
+    servers.at_start("subject", f"while not Path({str(gate)!r}).exists(): time.sleep(0.005)")
+    async with Runtime.open(servers.configure()) as runtime:
+        slow = asyncio.create_task(runtime.executor.execute("subject__run", {"code": ""}))
+        await until(lambda: "run" in runtime.manager, "the tools of the other server")
+        assert (await runtime.executor.execute("run", {"code": ""})).success
+        assert not slow.done()
+        gate.touch()
+        async with asyncio.timeout(LIMIT):
+            result = await slow
+        assert result.result == str(servers.starts()[0])
+
+
+async def test_a_call_does_not_wait_for_a_server_beyond_its_deadline(servers: Servers) -> None:
+    servers.at_start("subject", NEVER)
+    async with Runtime.open(servers.configure()) as runtime:
+        result = await runtime.executor.execute("subject__run", {"code": ""}, timeout=0.05)
+        assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+
+
+async def test_a_server_gets_a_clean_environment(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "x")
+    monkeypatch.setenv("LC_TIME", "C")
+    servers.add("subject", env={"OWN": "1"})
+    async with servers.open() as tools:
+        result = await tools.run("answer = json.dumps(sorted(os.environ))")
+    allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE"} & set(os.environ)
+    allowed |= {name for name in os.environ if name.startswith("LC_")}
+    assert set(eval(str(result.result))) - {"LC_CTYPE"} == (  # which Python sets for itself
+        allowed | {"OWN", TAG, "TOOLRUN_WORKER", "TOOLRUN_SERVER"}
+    ) - {"LC_CTYPE"}
+
+
+async def test_a_server_that_dies_of_the_question_for_its_era_is_not_asked_again(servers: Servers) -> None:
+    servers.at_start(
+        "subject",
+        """
+        _answer = answer
+        def answer(message):
+            if message["method"] == "server/discover":
+                sys.exit("what is that?")
+            _answer(message)
+        """,
+    )
+    async with servers.open() as tools:
+        await tools.works()
+        assert tools.server().version == "2025-11-25"
+    assert servers.methods().count("server/discover") == 1
+
+
+async def test_a_server_that_ignores_the_question_for_its_era_is_asked_in_the_older_way(servers: Servers) -> None:
+    servers.at_start(
+        "subject",
+        """
+        _answer = answer
+        def answer(message):
+            if message["method"] != "server/discover":
+                _answer(message)
+        """,
+    )
+    servers.add("subject", start_timeout=3)
+    async with servers.open() as tools:
+        await tools.works()
+    assert servers.methods()[:2] == ["server/discover", "initialize"]
+
+
+async def test_the_era_is_remembered(servers: Servers) -> None:
+    servers.add("modern", "modern")
+    async with servers.open() as tools:
+        for name in ("subject", "modern"):
+            await tools.run("os._exit(1)", f"{name}__run")
+            await tools.works(f"{name}__run")
+    assert servers.methods().count("server/discover") == 1
+    assert servers.methods().count("initialize") == 2
+    assert servers.methods("modern").count("server/discover") == 2
+    assert "initialize" not in servers.methods("modern")
+
+
+async def test_a_version_that_is_not_known_is_named(servers: Servers) -> None:
+    servers.at_start(
+        "subject",
+        """
+        _answer = answer
+        def answer(message):
+            if message["method"] == "initialize":
+                message["params"]["protocolVersion"] = "1999-01-01"
+            _answer(message)
+        """,
+    )
+    async with servers.open() as tools:
+        assert "'1999-01-01'" in tools.server().error

@@ -1,0 +1,213 @@
+"""What the providers refuse in a request, as pure functions: each returns the first problem in words, or None.
+
+The servers enforce these on every request; the property test of the loop applies them to every conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Body = Mapping[str, Any]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+
+
+def anthropic_problem(body: Body) -> str | None:
+    """What the Messages API of Anthropic answers with status 400."""
+    for key in ("model", "max_tokens", "messages"):
+        if key not in body:
+            return f"{key}: Field required"
+    return (
+        _anthropic_tools(body.get("tools") or [])
+        or _anthropic_roles(body["messages"])
+        or _anthropic_blocks(body["messages"])
+        or _anthropic_pairs(body["messages"])
+        or _anthropic_needs_tools(body)
+    )
+
+
+def _anthropic_tools(tools: Sequence[Body]) -> str | None:
+    seen = set()
+    for index, tool in enumerate(tools):
+        name, schema = tool.get("name", ""), tool.get("input_schema")
+        if not _NAME.fullmatch(name):
+            return f"tools.{index}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+        if name in seen:
+            return "tools: Tool names must be unique."
+        seen.add(name)
+        if not isinstance(schema, Mapping) or schema.get("type") != "object":
+            return f"tools.{index}.custom.input_schema.type: Field required"
+        if not schema.keys().isdisjoint({"oneOf", "allOf", "anyOf"}):
+            return f"tools.{index}.custom.input_schema: oneOf, allOf and anyOf are not supported at the top level"
+    return None
+
+
+def _anthropic_roles(messages: Sequence[Body]) -> str | None:
+    if not messages:
+        return "messages: at least one message is required"
+    if messages[0]["role"] != "user":
+        return 'messages: first message must use the "user" role'
+    for index, message in enumerate(messages):
+        if message["role"] not in ("user", "assistant"):
+            return f"messages.{index}.role: Input should be 'user' or 'assistant'"
+        if not message["content"] and index < len(messages) - 1:
+            return f"messages.{index}: all messages must have non-empty content except for the final assistant message"
+    if messages[-1]["role"] == "assistant":
+        return "This model does not support assistant message prefill. The conversation must end with a user message."
+    return None
+
+
+def blocks(message: Body) -> list[Body]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _anthropic_blocks(messages: Sequence[Body]) -> str | None:
+    for index, message in enumerate(messages):
+        for block in blocks(message):
+            problem = _anthropic_block(block, message["role"])
+            if problem:
+                return f"messages.{index}.content: {problem}"
+    return None
+
+
+def _anthropic_block(block: Body, role: str) -> str | None:
+    match block.get("type"):
+        case "text":
+            return None if block["text"].strip() else "text content blocks must contain non-whitespace text"
+        case "tool_use":
+            if role != "assistant":
+                return "`tool_use` blocks can only be in `assistant` messages"
+            if not _ID.fullmatch(block["id"] or ""):
+                return "tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            if not _NAME.fullmatch(block["name"]):
+                return "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+            if not isinstance(block["input"], Mapping):
+                return "tool_use.input: Input should be a valid dictionary"
+        case "tool_result":
+            return _anthropic_result(block, role)
+        case "image":
+            return _anthropic_image(block)
+        case "thinking":
+            return None if block.get("signature") else "thinking.signature: Field required"
+        case other:
+            return f"Input tag {other!r} found using 'type' does not match any of the expected tags"
+    return None
+
+
+def _anthropic_result(block: Body, role: str) -> str | None:
+    if role != "user":
+        return "`tool_result` blocks can only be in `user` messages"
+    content = block.get("content") or ""
+    for inner in [] if isinstance(content, str) else content:
+        if inner.get("type") not in ("text", "image"):
+            return f"tool_result.content: a {inner.get('type')} block is not permitted here"
+        problem = _anthropic_block(inner, "user")
+        if problem:
+            return f"tool_result.content: {problem}"
+    return None
+
+
+def _anthropic_image(block: Body) -> str | None:
+    source = block.get("source") or {}
+    if source.get("type") == "base64" and source.get("media_type") not in _IMAGES:
+        return f"image.source.base64.media_type: Input should be one of {', '.join(sorted(_IMAGES))}"
+    return None
+
+
+def _anthropic_pairs(messages: Sequence[Body]) -> str | None:
+    """Every `tool_use` has exactly one `tool_result` in the next message, at its beginning, and the other way round."""
+    met: set[str] = set()
+    waiting: list[str] = []
+    for index, message in enumerate(messages):
+        content = blocks(message)
+        results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        unexpected = [id for id in results if id not in waiting]
+        if unexpected:
+            return (
+                f"messages.{index}.content: unexpected `tool_use_id` found in `tool_result` blocks: {unexpected[0]}. "
+                "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+            )
+        if len(results) != len(set(results)):
+            return f"messages.{index}.content: each tool_use must have a single result."
+        missing = [id for id in waiting if id not in results]
+        if missing:
+            return (
+                f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+                f"{', '.join(missing)}."
+            )
+        if any(block["type"] != "tool_result" for block in content[: len(results)]):
+            return f"messages.{index}.content: `tool_result` blocks must come first"
+        waiting = [block["id"] for block in content if block["type"] == "tool_use"]
+        if len(waiting) != len(set(waiting)) or not met.isdisjoint(waiting):
+            return f"messages.{index}.content: `tool_use` ids must be unique"
+        met.update(waiting)
+    return f"messages: `tool_use` ids were found without `tool_result` blocks: {waiting}" if waiting else None
+
+
+def _anthropic_needs_tools(body: Body) -> str | None:
+    uses = any(block["type"] in ("tool_use", "tool_result") for it in body["messages"] for block in blocks(it))
+    if uses and not body.get("tools"):
+        return "Requests which include `tool_use` or `tool_result` blocks must define tools"
+    return None
+
+
+def ollama_problem(body: Body) -> str | None:
+    """What Ollama answers with status 400, and what it does not notice but no model can make sense of.
+
+    Its messages have no ids, so that calls and their results belong together by their order alone.
+    """
+    if not body.get("model"):
+        return "model is required"
+    for tool in body.get("tools") or []:
+        try:
+            ollama_tool(tool)
+        except (KeyError, TypeError, ValueError) as error:
+            return f"json: cannot unmarshal the tool: {error!r}"
+    open_calls = 0
+    for index, message in enumerate(body["messages"]):
+        if message["role"] not in ("system", "user", "assistant", "tool"):
+            return f"messages.{index}: invalid role"
+        if message["role"] == "tool":
+            if not open_calls:
+                return f"messages.{index}: a result of no call"
+            open_calls -= 1
+            continue
+        if open_calls:
+            return f"messages.{index}: {open_calls} calls before it have no result"
+        for call in message.get("tool_calls") or []:
+            if not isinstance(call["function"]["arguments"], Mapping):
+                return "json: cannot unmarshal string into Go struct field ToolCallFunction.arguments"
+            if not call["function"]["name"]:
+                return f"messages.{index}: a call without a name"
+            open_calls += 1
+    return f"the last {open_calls} calls have no result" if open_calls else None
+
+
+def ollama_tool(tool: Body) -> dict[str, Any]:
+    """A tool as it gets to the model: what the server's own types keep of it."""
+    function = tool["function"]
+    parameters = function.get("parameters") or {}
+    kept: dict[str, Any] = {"type": parameters.get("type", "")}
+    kept |= {key: parameters[key] for key in ("$defs", "items", "required") if parameters.get(key)}
+    kept["properties"] = {name: _ollama_property(it) for name, it in (parameters.get("properties") or {}).items()}
+    description = {"description": function["description"]} if function.get("description") else {}
+    return {"type": tool["type"], "function": {"name": function["name"], **description, "parameters": kept}}
+
+
+def _ollama_property(schema: object) -> dict[str, Any]:
+    if not isinstance(schema, Mapping):
+        raise TypeError("a property is no object")
+    kind = schema.get("type", "")
+    if not isinstance(kind, str) and not (isinstance(kind, list) and all(isinstance(it, str) for it in kind)):
+        raise ValueError(f"a property has the type {kind!r}")
+    kept = {key: schema[key] for key in ("type", "items", "description", "enum", "required") if schema.get(key)}
+    if "anyOf" in schema:
+        kept["anyOf"] = [_ollama_property(it) for it in schema["anyOf"]]
+    if "properties" in schema:
+        kept["properties"] = {name: _ollama_property(it) for name, it in schema["properties"].items()}
+    return kept
