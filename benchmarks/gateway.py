@@ -110,7 +110,7 @@ def message(method: str, of: str = "", /, **params: Any) -> bytes:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}).encode()
     head = [
         "POST /mcp HTTP/1.1",
-        "host: localhost",
+        "host: localhost:80",
         "content-type: application/json",
         "accept: application/json, text/event-stream",
         "mcp-protocol-version: 2026-07-28",

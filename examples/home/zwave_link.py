@@ -21,9 +21,9 @@ from zwave_topics import CLIENTS, JSON, Reading, ValueAddress, parse_json
 
 log = logging.getLogger("zwave")
 
-QUIET = 0.2
+QUIET = 0.5
 """Seconds without a message after which what the broker had kept for us has arrived."""
-SETTLING_LIMIT = 2.0
+SETTLING_LIMIT = 3.0
 LONGEST_DELAY = 10.0
 
 

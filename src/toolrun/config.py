@@ -20,7 +20,7 @@ from toolrun.document import parse_toml, read_text, shown, suggestion
 from toolrun.errors import ConfigError
 from toolrun.expansion import expand
 from toolrun.kind import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
-from toolrun.settings import JSON, Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings
+from toolrun.settings import JSON, Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings, VoiceSettings
 
 FILE_NAME = "toolrun.toml"
 
@@ -96,6 +96,7 @@ class Config:
     missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """MCP servers that lack a variable, with the reason. The others can be used."""
     model: ModelSettings = field(default_factory=ModelSettings)
+    voice: VoiceSettings = field(default_factory=VoiceSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,14 @@ SECTIONS: Mapping[str, Section] = {
         transport=one_of("stdio", "http", "sse"),
     ),
     "model": _section("model", ModelSettings),
+    "voice": _section(
+        "voice",
+        VoiceSettings,
+        mode=one_of("queue", "barge_in"),
+        delays=DELAYS,
+        speech_in=one_of("sphinx", "whisper"),
+        speech_out=one_of("", "espeak", "piper"),
+    ),
     "log": _section("log", LogConfig, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")),
 }
 

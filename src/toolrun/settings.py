@@ -115,3 +115,35 @@ class ModelSettings:
     """Seconds for one answer of the model."""
     wording: str = ""
     """A file with what the model is told at these limits, relative to the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSettings:
+    """The voice gateway: what it listens to, how it remembers, and how it speaks."""
+
+    mode: str = "queue"
+    """`queue`: one utterance after the other. `barge_in`: a new one interrupts the one before."""
+    queue: int = 8
+    """Utterances that may wait; one more is refused."""
+    memory: float = 300.0
+    """Seconds after an answer until the conversation is forgotten."""
+    mqtt: str = field(default="", repr=False)
+    """The broker: `mqtt://user:password@host:1883`, or `mqtts://` for TLS. Empty: none."""
+    prefix: str = "voice"
+    """The beginning of all topics."""
+    delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0)
+    """Seconds before each further attempt to reach the broker; the last is repeated."""
+    phrases: str = ""
+    """A file with what is said when something fails, relative to the configuration file."""
+    speech_in: str = "sphinx"
+    """The engine that hears: `sphinx` (a grammar of commands) or `whisper` (anything)."""
+    speech_model: str = "base.en"
+    """The model of `whisper`: a name, or a directory."""
+    speech_out: str = ""
+    """The engine that speaks: `espeak` or `piper`. Empty: nothing is spoken."""
+    speech_voice: str = ""
+    """The voice of `espeak` (a name), or of `piper` (a file, relative to the configuration file)."""
+    devices: tuple[str, ...] = ()
+    """Names of devices that may be said, for the grammar of `sphinx`."""
+    commands: str = ""
+    """A file with phrases that may be said, for the same, relative to the configuration file."""

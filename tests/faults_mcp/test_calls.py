@@ -33,6 +33,17 @@ async def test_a_server_that_hangs_is_killed_some_time_after_the_deadline(server
     assert len(servers.starts()) == 2
 
 
+async def test_a_server_that_begins_to_hang_after_it_was_found_alive_is_killed_too(servers: Servers) -> None:
+    async with servers.open() as tools:
+        pid = await tools.works()
+        path = str(servers.root / "never")
+        assert is_timeout(await tools.call("subject__wait_for", path=path, value="x", timeout=0.05))
+        assert await tools.works() == pid
+        assert is_timeout(await tools.run("time.sleep(300)", timeout=0.05))
+        await until(lambda: len(servers.starts()) == 2, "a new process")
+        assert await tools.works() != pid
+
+
 async def test_a_server_that_does_not_read_is_killed_too(servers: Servers) -> None:
     async with servers.open() as tools:
         pid = await tools.works()

@@ -159,3 +159,19 @@ async def test_a_version_that_is_not_known_is_named(servers: Servers) -> None:
     )
     async with servers.open() as tools:
         assert "'1999-01-01'" in tools.server().error
+
+
+async def test_a_server_without_tools_is_connected_all_the_same(servers: Servers) -> None:
+    servers.at_start(
+        "subject",
+        """
+        _answer = answer
+        def answer(message):
+            if message["method"] == "tools/list":
+                message["method"] = "unknown"
+            _answer(message)
+        """,
+    )
+    async with servers.open() as tools:
+        assert tools.server().session is not None
+        assert {tool.name for tool in tools.runtime.manager} == {"run", "wait_for"}

@@ -23,6 +23,7 @@ from toolrun.errors import UsageError
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from toolrun.clients.round import Emit
     from toolrun.executor import ToolExecutor
 
 
@@ -56,9 +57,14 @@ class ModelClient:
         self._models: dict[bool, Any] = {}
         self._abilities: Abilities | None = None
 
-    async def query(self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()) -> Reply:
-        """Ask, let the model use tools, and return its reply. Raises ModelError."""
-        return await Turn(self, question, history, None).run()
+    async def query(
+        self, question: str | BaseMessage, history: Iterable[BaseMessage] = (), *, on_event: Emit | None = None
+    ) -> Reply:
+        """Ask, let the model use tools, and return its reply. Raises ModelError.
+
+        `on_event` gets what `stream` gives, and also how the running calls ended if the turn is cancelled.
+        """
+        return await Turn(self, question, history, on_event).run()
 
     async def stream(self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()) -> AsyncIterator[Event]:
         """The same, event by event; the last one is `Done` with the reply.

@@ -59,6 +59,10 @@ class Channel(Protocol):
     """Set when it has ended, and cannot be used any more."""
 
     @property
+    def tail(self) -> str:
+        """The last lines that the server wrote on stderr, if that can be told."""
+
+    @property
     def loss(self) -> LostError | None:
         """Why it has ended."""
 

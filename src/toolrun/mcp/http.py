@@ -37,6 +37,7 @@ _BROKEN: Final = -32098
 _CONNECT: Final = 10.0
 _FAREWELL: Final = 2.0
 """Seconds that the end of a session may take."""
+_PHASES: Final = ("connect", "read", "write", "pool")
 _SESSION_HEADER: Final = "mcp-session-id"
 _GONE: Final = (400, 404)
 """How servers say that they do not know a session: 404 by the book, 400 many written in JavaScript."""
@@ -48,11 +49,14 @@ class HttpChannel:
     def __init__(self, server: Server, handlers: Handlers) -> None:
         self.lost = asyncio.Event()
         self.loss: LostError | None = None
+        self.tail = ""
         self._name = server.name
         self._handlers = handlers
         self._headers: dict[str, dict[tuple[str, ...], str]] = {}
         """By tool: which of its arguments are to be in which header."""
         self.dispatcher: _Dispatcher | None = None
+        self.is_forgotten = False
+        """Whether the server has said that it does not know the session."""
 
     async def request(
         self, method: str, params: Params | None, *, headers: Mapping[str, str], request_id: str | None = None
@@ -106,13 +110,15 @@ class HttpChannel:
             raise self._failure(error.code, error.message, error.error.data) from None
 
     def _failure(self, code: int, message: str, data: object) -> Exception:
-        if code == _UNREACHABLE:
-            return NotSentError(message)
-        if isinstance(self.loss, ForgottenError):
-            return NotSentError(str(self.loss))
+        """What an error of the SDK stands for. Here, and not where it happened, the session is given up: otherwise the
+        end of the session could overtake the answer to the call that found out."""
         # A server may use the same number, but not the words that the SDK uses when there is no answer.
         if code == _BROKEN or (code == CONNECTION_CLOSED and message.startswith(("Connection closed", "SSE stream"))):
             return LostError(str(self.loss or message))
+        if code == _UNREACHABLE or self.is_forgotten:
+            reason = message if code == _UNREACHABLE else "it has forgotten the session; it was probably started again"
+            self.lose(LostError(reason))
+            return NotSentError(reason)
         if code == PARSE_ERROR:
             logger.warning("MCP server '%s' answered something that is no message: %s", self._name, message)
             return BadAnswerError(message)
@@ -131,10 +137,6 @@ class HttpChannel:
     ) -> None:
         if method != "notifications/progress":
             self._handlers.on_notification(method, params or {})
-
-
-class ForgottenError(LostError):
-    """The server does not know the session any more, because it was started again."""
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
@@ -175,10 +177,10 @@ class _Client(httpx2.AsyncClient):
         except httpx2.TransportError as error:
             if request.method != "POST":
                 raise
-            return self._failed(request, error)
+            return _failed(request, error)
         if request.method == "POST" and response.status_code >= 400:
             if response.status_code in _GONE and _SESSION_HEADER in request.headers:
-                self._channel.lose(ForgottenError("it has forgotten the session; it was probably started again"))
+                self._channel.is_forgotten = True
             if not _is_json(response):
                 await response.aclose()
                 about = f"the server answered HTTP {response.status_code} {response.reason_phrase}".rstrip()
@@ -186,16 +188,6 @@ class _Client(httpx2.AsyncClient):
         if _is_json(response) and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Capped(response.stream, self._limit)
         return response
-
-    def _failed(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
-        reason = f"{request.url.copy_with(query=None)} cannot be reached: {str(error) or type(error).__name__}"
-        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-            self._channel.lose(LostError(reason))
-            return _answer(request, 503, _UNREACHABLE, reason)
-        return _answer(request, 503, _BROKEN, f"the connection broke: {str(error) or type(error).__name__}")
-
-
-_PHASES: Final = ("connect", "read", "write", "pool")
 
 
 class _Capped(httpx2.AsyncByteStream):
@@ -259,6 +251,14 @@ async def _streams(server: Server, client: _Client) -> AsyncIterator[tuple[Any, 
 
 def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("application/json")
+
+
+def _failed(request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
+    words = str(error) or type(error).__name__
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        address = request.url.copy_with(query=None)
+        return _answer(request, 503, _UNREACHABLE, f"{address} cannot be reached: {words}")
+    return _answer(request, 503, _BROKEN, f"the connection broke: {words}")
 
 
 def _answer(request: httpx2.Request, status: int, code: int, message: str) -> httpx2.Response:

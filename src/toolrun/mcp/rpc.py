@@ -21,6 +21,8 @@ logger = logging.getLogger("toolrun.mcp")
 
 _NOT_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Requests that the protocol forbids to cancel."""
+_MAX_TOLD: Final = 20
+"""Lines that are no messages and warned of."""
 METHOD_NOT_FOUND: Final = -32601
 
 Params = Mapping[str, Any]
@@ -124,6 +126,7 @@ class Rpc:
         self._pending: dict[int | str, Pending] = {}
         self._ids = itertools.count(1)
         self._loss: LostError | None = None
+        self._told = 0
 
     def begin(
         self,
@@ -247,7 +250,11 @@ class Rpc:
         self._on_notification(str(method), params)
 
     def _rubbish(self, rubbish: Rubbish) -> None:
-        logger.warning("MCP server '%s' wrote %s on stdout: %r", self._name, rubbish.reason, rubbish.excerpt)
+        self._told += 1
+        level = logging.WARNING if self._told <= _MAX_TOLD else logging.DEBUG
+        logger.log(level, "MCP server '%s' wrote %s on stdout: %r", self._name, rubbish.reason, rubbish.excerpt)
+        if self._told == _MAX_TOLD:
+            logger.warning("MCP server '%s': what else it writes there is logged at level debug", self._name)
         pending = self._pop(rubbish.id)
         if pending is not None:
             pending.settle(None, BadAnswerError(f"its answer was {rubbish.reason}"))

@@ -80,7 +80,12 @@ class Session:
         tools: dict[str, Listed] = {}
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+            try:
+                page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+            except RpcError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+                return []  # a server that has other things to offer
             listed = page.get("tools")
             for entry in listed if isinstance(listed, list) else ():
                 self._take(entry, tools)

@@ -43,6 +43,8 @@ class StdioChannel:
         self._grace = server.mcp.grace
         self._timer: asyncio.TimerHandle | None = None
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._is_doubted_again = False
+        """Whether a call was given up while it was waited for an answer after another."""
         self._silent = ""
         self._rpc = Rpc(server.name, self._send, handlers.on_request, handlers.on_notification, server.max_bytes)
         self._rpc.on_cancelled = self._doubt
@@ -108,7 +110,10 @@ class StdioChannel:
 
     def _doubt(self) -> None:
         """A call was given up. A server that goes on with it and answers nobody else meanwhile is of no use."""
-        if self._timer is None and not self.lost.is_set():
+        if self._timer is not None:
+            self._is_doubted_again = True
+        elif not self.lost.is_set():
+            self._is_doubted_again = False
             heard = self._rpc.heard
             self._rpc.ask("ping")  # a server that does not know it says so, and that is an answer too
             self._timer = asyncio.get_running_loop().call_later(self._grace, self._judge, heard)
@@ -119,6 +124,8 @@ class StdioChannel:
             self._silent = f"it said nothing for {self._grace:g} s after a call was given up, so it was killed"
             logger.warning("MCP server '%s': %s", self._name, self._silent)
             self._worker.kill()
+        elif self._is_doubted_again:
+            self._doubt()
 
 
 @asynccontextmanager

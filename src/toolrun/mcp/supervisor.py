@@ -26,6 +26,8 @@ logger = logging.getLogger("toolrun.mcp")
 
 _STABLE: Final = 10.0
 """Seconds after which the loss of a session has nothing to do with losses before it."""
+_GATHER: Final = 0.05
+"""Seconds until tools that have changed are listed again: often several changes come one after the other."""
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
@@ -155,7 +157,8 @@ class Supervisor:
             holder.cancel()
             await asyncio.wait({holder})
         loss = LostError(f"it was not ready within {limit:g} s") if is_late else _loss(holder)
-        loss.tail = loss.tail or getattr(self._channel, "tail", "")
+        if self._channel is not None:
+            loss.tail = loss.tail or self._channel.tail
         return loss
 
     async def _hold(self, opened: asyncio.Future[None], failures: int) -> None:
@@ -214,6 +217,7 @@ class Supervisor:
         return not channel.lost.is_set()
 
     async def _list_again(self, session: Session) -> None:
+        await asyncio.sleep(_GATHER)
         try:
             async with asyncio.timeout(self.server.start_timeout):
                 self._on_listed(self, await session.list_tools())

@@ -60,57 +60,67 @@ class Offer:
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """All tools at one time."""
+
+    offers: dict[str, Offer]
+    """By the name for clients, in order."""
+    by_tool: dict[str, Offer]
+    """By the name here."""
+    modern: list[Definition]
+    legacy: list[Definition]
+
+    def page(self, start: int, count: int, is_modern: bool) -> tuple[list[Definition], str | None]:
+        """Definitions from a position on, and the name of the last one if there are more."""
+        every = self.modern if is_modern else self.legacy
+        tools = every[start : start + count]
+        return tools, tools[-1]["name"] if start + count < len(every) else None
+
+
 class Catalog:
     """The tools of a manager as clients see them."""
 
     def __init__(self, manager: ToolManager) -> None:
         self._manager = manager
-        self._offers: dict[str, Offer] | None = None
-        self._by_tool: dict[str, Offer] = {}
-        self._lists: dict[bool, list[Definition]] = {}
+        self._rendering: Rendering | None = None
+        self._changes = 0
 
     def clear(self) -> None:
-        """The tools have changed."""
-        self._offers = None
+        """The tools have changed. May be called from any thread."""
+        self._changes += 1
+        self._rendering = None
 
-    def offers(self) -> dict[str, Offer]:
-        """By the name for clients, in order."""
-        if self._offers is None:
-            self._offers = self._render()
-        return self._offers
+    def rendering(self) -> Rendering:
+        rendering, changes = self._rendering, self._changes
+        if rendering is None:
+            rendering = self._render()
+            if changes == self._changes:
+                self._rendering = rendering
+        return rendering
 
     def find(self, name: str) -> Offer | None:
         """The tool that a client means; those who know the name that it has here may use that."""
-        offers = self.offers()
-        found = offers.get(name)
+        rendering = self.rendering()
+        found = rendering.offers.get(name)
         if found is None and (tool := self._manager.get(name)) is not None:
-            found = self._by_tool.get(tool.name)
+            found = rendering.by_tool.get(tool.name)
         return found
 
-    def page(self, start: int, count: int, *, is_modern: bool) -> tuple[list[Definition], str | None]:
-        """Definitions from a position on, and the name of the last one if there are more."""
-        self.offers()
-        every = self._lists[is_modern]
-        tools = every[start : start + count]
-        return tools, tools[-1]["name"] if start + count < len(every) else None
-
-    def _render(self) -> dict[str, Offer]:
-        tools = list(self._manager.by_name.values())
-        names = {here: name for name, here in provider_names(self._manager.by_name).items()}
+    def _render(self) -> Rendering:
+        tools = dict(self._manager.by_name)
+        names = {here: name for name, here in provider_names(tools).items()}
         offers: dict[str, Offer] = {}
-        for tool in tools:
+        for tool in tools.values():
             try:
                 offer = _offer(tool, names[tool.name], len(offers))
             except (TypeError, ValueError) as error:
                 logger.warning("tool '%s' is not offered: it cannot be described as JSON (%s)", tool.name, error)
                 continue
             offers[names[tool.name]] = offer
-        self._by_tool = {offer.tool_name: offer for offer in offers.values()}
-        self._lists = {
-            True: [offer.definition for offer in offers.values()],
-            False: [offer.legacy for offer in offers.values()],
-        }
-        return offers
+        every = offers.values()
+        by_tool = {offer.tool_name: offer for offer in every}
+        return Rendering(offers, by_tool, [offer.definition for offer in every], [offer.legacy for offer in every])
 
 
 def _offer(tool: Any, name: str, position: int) -> Offer:

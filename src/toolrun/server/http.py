@@ -11,7 +11,7 @@ import asyncio
 import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,17 +22,12 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from toolrun.errors import ConfigError
+from toolrun.server.exchange import App, Exchange, Message, Receive, Scope, Send
 from toolrun.server.mcp import McpServer
 
 PATH: Final = "/mcp"
 MAX_BODY: Final = 16 * 1024 * 1024
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ async def serve_http(server: McpServer, address: Address, listening: socket.sock
         max_request_body_size=MAX_BODY,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has checked
     )
-    guard = Guard(app, address)
+    guard = Guard(Exchange(app, server, PATH, MAX_BODY), address)
     http = _Http(
         uvicorn.Config(guard, lifespan="off", ws="none", log_config=None, access_log=False, server_header=False)
     )

@@ -30,7 +30,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolrun.context import Progress
+from toolrun.context import OnProgress, Progress
 from toolrun.errors import ErrorKind
 from toolrun.executor import ToolExecutor
 from toolrun.manager import ToolManager
@@ -152,15 +152,15 @@ class McpServer:
                 async with asyncio.timeout(_FIRST_LIST):
                     await self._ready()
             self._ready = None
-        offers, start = self._catalog.offers(), 0
+        rendering, start = self._catalog.rendering(), 0
         if cursor is not None:
             last = _decoded(cursor)
-            if last not in offers:
+            if last not in rendering.offers:
                 message = "Invalid cursor: the tools have changed since; list them again without one"
                 raise MCPError(INVALID_PARAMS, message)
-            start = offers[last].position + 1
+            start = rendering.offers[last].position + 1
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        tools, last_name = self._catalog.page(start, PAGE, is_modern=is_modern)
+        tools, last_name = rendering.page(start, PAGE, is_modern)
         answer: dict[str, Any] = {"tools": tools}
         if last_name is not None:
             answer["nextCursor"] = _encoded(last_name)
@@ -169,22 +169,31 @@ class McpServer:
         return answer
 
     async def _call(self, ctx: Context, name: str, arguments: dict[str, JSON] | None) -> dict[str, Any]:
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if ctx.meta is None or ctx.meta.get("progress_token") is None:
+            return await self.call(name, arguments, is_modern)
+        async with _reporting(ctx) as report:
+            return await self.call(name, arguments, is_modern, report)
+
+    async def call(
+        self, name: str, arguments: dict[str, JSON] | None, is_modern: bool, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """The `CallToolResult` of a call. Raises MCPError for an unknown tool."""
         offer = self._catalog.find(name)
         tool = offer.tool_name if offer is not None else name
-        if ctx.meta is None or ctx.meta.get("progress_token") is None:
-            result = await self._executor.execute(tool, arguments)
-        else:
-            async with _reporting(ctx) as report:
-                result = await self._executor.execute(tool, arguments, on_progress=report)
+        result = await self._executor.execute(tool, arguments, on_progress=on_progress)
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, result.text.removeprefix("Error: "))
-        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         offer = offer or self._catalog.find(name)  # the call may have waited for the tool to come
         answer: dict[str, Any] = write_result(result, False) if offer is None else offer.answer(result, is_modern)
         if is_modern:
             answer["resultType"] = "complete"
             answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}  # a failure has some of its own
         return answer
+
+    def wants_headers(self, name: str) -> bool:
+        """Whether a tool wants some of its arguments as HTTP headers, too."""
+        return self._input_schema(name) is not None
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         offer = self._catalog.find(name)
@@ -209,7 +218,7 @@ def _is_open(ctx: Context) -> bool:
 
 
 @asynccontextmanager
-async def _reporting(ctx: Context) -> AsyncIterator[Any]:
+async def _reporting(ctx: Context) -> AsyncIterator[OnProgress]:
     """What takes reports of progress and sends them, in order and before the answer."""
     reports: deque[Progress] = deque(maxlen=_MAX_REPORTS)
     news = asyncio.Event()

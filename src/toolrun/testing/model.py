@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -36,10 +36,10 @@ class Said:
     """Why the answer ended: `length` for one that the limit on tokens cut off."""
 
 
-Part = Said | str | ToolCall | AIMessage | Sequence[AIMessageChunk] | BaseException
+Part = Said | str | ToolCall | AIMessage | Sequence[AIMessageChunk | BaseException] | BaseException
 Script = Sequence[Part | Callable[[Sequence[BaseMessage]], Part]]
-"""An answer, its text, a single call, a message or the pieces of one as they are, an error to raise; or a function that
-makes one of these from the messages."""
+"""An answer, its text, a single call, a message or the pieces of one as they are, an error to raise (also after some
+pieces); or a function that makes one of these from the messages."""
 
 
 @dataclass(slots=True)
@@ -124,8 +124,8 @@ class ScriptedModel(BaseChatModel):
         if isinstance(part, AIMessage):
             message = part
         else:
-            chunks = _chunks(part, messages) if isinstance(part, Said) else part
-            whole = chunks[0] + list(chunks[1:])
+            chunks = list(_pieces(part, messages))
+            whole = chunks[0] + chunks[1:]
             message = AIMessage(
                 content=whole.content,
                 tool_calls=whole.tool_calls,
@@ -146,8 +146,17 @@ class ScriptedModel(BaseChatModel):
         part = self._next(messages, more.get("tools", ()))
         if isinstance(part, AIMessage):
             part = [AIMessageChunk(**part.model_dump(exclude={"type"}))]
-        for chunk in _chunks(part, messages) if isinstance(part, Said) else part:
+        for chunk in _pieces(part, messages):
             yield ChatGenerationChunk(message=chunk)
+
+
+def _pieces(
+    part: Said | Sequence[AIMessageChunk | BaseException], messages: Sequence[BaseMessage]
+) -> Iterator[AIMessageChunk]:
+    for piece in _chunks(part, messages) if isinstance(part, Said) else part:
+        if isinstance(piece, BaseException):
+            raise piece
+        yield piece
 
 
 def _filled(said: Said, messages: Sequence[BaseMessage]) -> Said:

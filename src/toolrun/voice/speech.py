@@ -16,7 +16,7 @@ own, imported when it is made:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Speaker(Protocol):
         ...
 
 
-async def sentences(sound: AsyncIterable[bytes], segments: Segments, recogniser: Recogniser) -> AsyncIterator[str]:
+async def sentences(
+    sound: AsyncIterable[bytes], segments: Segments, recogniser: Recogniser
+) -> AsyncGenerator[str, None]:
     """What is said in a stream of sound, one utterance after the other; those that are not understood are empty.
 
     The sound may come in pieces of any length. Nothing of it is worked on in the event loop.

@@ -1,9 +1,9 @@
 """Hears commands out of a grammar, offline: pocketsphinx, whose English model is in its package.
 
-An engine with a grammar hears one of its sentences in any noise. Three checks keep that from turning on lights: what was
-heard has to be a complete sentence; it has to account for all that is loud, for the engine is quick to call a second
-half of a sentence silence; and it has to explain the sound better than a free sequence of phones does, which knows no
-grammar at all and so fits anything.
+An engine with a grammar hears one of its sentences in any noise. Three checks keep that from turning on lights: what
+was heard has to be a complete sentence; it has to account for all that is loud, for the engine is quick to call the
+other half of a sentence silence; and it has to explain the sound better than a free sequence of phones does, which
+knows no grammar at all and so fits anything.
 """
 
 from __future__ import annotations

@@ -49,8 +49,10 @@ class Node:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is said about the type."""
-        return not (self.types or self.enum is not None or self.branches)
+        """Whether values of any type may fit."""
+        if self.types or self.enum is not None:
+            return False
+        return not self.branches or any(branch.is_free for branch in self.branches)
 
     @property
     def all_types(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from toolrun.settings import JSON, Schema
 
 _COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not")
 _SCALARS: Final = ("string", "number", "boolean")
-_NULLS: Final[Mapping[str, JSON]] = {"type": "null", "enum": None}
+_NULLS: Final[Mapping[str, JSON]] = {"type": "null", "enum": None, "anyOf": {"type": "null"}}
+"""What is added to a keyword that takes null, too."""
 _INTO: Final = "description"
 
 
@@ -191,8 +192,6 @@ class _Writer:
             draft.words.append("may be null")
         elif draft.level.keywords is not None:
             self._note(draft.path, "null", "left out: the parameter is optional")
-        elif "anyOf" in out:
-            out["anyOf"] = [*_listed(out["anyOf"]), {"type": "null"}]
         else:
             out.update({key: [*_listed(out[key]), null] for key, null in _NULLS.items() if key in out})
 

@@ -1,0 +1,145 @@
+"""The parts of the gateway put together: everything that is listened to, one transcriber, everybody who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolrun.config import Config
+from toolrun.redaction import Redactor
+from toolrun.voice.announcer import Announcer
+from toolrun.voice.engines import make_recogniser, make_speaker
+from toolrun.voice.events import Listener, Utterance
+from toolrun.voice.mqtt import BrokerAddress, MqttLink
+from toolrun.voice.phrases import Phrases
+from toolrun.voice.speech import Recogniser, sentences
+from toolrun.voice.transcriber import BackgroundTranscriber
+
+if TYPE_CHECKING:
+    from toolrun.clients.client import ModelClient
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is listened to. With files or lines, the end of the last of them is the end of the gateway."""
+
+    audio: tuple[Path, ...] = ()
+    lines: AsyncIterable[str] | None = None
+    microphone: bool = False
+    broker: BrokerAddress | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(self.audio) or self.lines is not None
+
+
+async def run_gateway(
+    client: ModelClient, config: Config, sources: Sources, listeners: Sequence[Listener], warn: Callable[[str], None]
+) -> None:
+    """Listen and answer, until the files and lines are at their end, or until this is cancelled.
+
+    `warn` gets what cannot be heard. Raises SpeechError or ConfigError if a part cannot be made.
+    """
+    settings, root = config.voice, config.root
+    phrases = Phrases.load(root / settings.phrases if settings.phrases else None)
+    transcriber = BackgroundTranscriber(client, settings=settings, listeners=listeners, phrases=phrases)
+    helpers: list[Coroutine[Any, Any, None]] = []
+    announcer: Announcer | None = None
+    recogniser: Recogniser | None = None
+    if sources.audio or sources.microphone:
+        recogniser, problems = await asyncio.to_thread(make_recogniser, settings, root)
+        for problem in problems:
+            warn(problem)
+    if settings.speech_out:
+        announcer = await _announcer(config)
+        transcriber.listeners.append(announcer.tell)
+        helpers.append(announcer.run())
+    if sources.broker is not None:
+        link = _link(sources.broker, transcriber, config)
+        transcriber.listeners.append(link.tell)
+        helpers.append(link.run())
+    if sources.microphone and recogniser is not None:
+        helpers.append(_hear_microphone(recogniser, transcriber, announcer))
+    said = _said(sources, recogniser) if sources.is_finite else None
+    await _with_helpers(helpers, _talk(transcriber, said, announcer))
+
+
+async def _talk(
+    transcriber: BackgroundTranscriber, said: AsyncIterator[Utterance] | None, announcer: Announcer | None
+) -> None:
+    await transcriber.run(said)
+    if announcer is not None:
+        await announcer.finish()
+
+
+async def _with_helpers(helpers: Sequence[Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
+    """Do the work while the helpers run. They end after it: what it says last has to be told."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(helper) for helper in helpers]
+            try:
+                await work
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _said(sources: Sources, recogniser: Recogniser | None) -> AsyncIterator[Utterance]:
+    """What is in the files, then what is in the lines."""
+    if recogniser is not None:
+        for path in sources.audio:
+            async for text in _said_in(path, recogniser):
+                yield Utterance("", text, "audio")
+    if sources.lines is not None:
+        async for line in sources.lines:
+            if line.strip():
+                yield Utterance("", line, "stdin")
+
+
+async def _said_in(path: Path, recogniser: Recogniser) -> AsyncIterator[str]:
+    from toolrun.voice.speech_segment import Segments, silero
+    from toolrun.voice.speech_wav import read_wav
+
+    sound = await asyncio.to_thread(read_wav, path)
+    detector = await asyncio.to_thread(silero)
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield sound
+
+    async for text in sentences(whole(), Segments(detector), recogniser):
+        yield text
+
+
+async def _hear_microphone(
+    recogniser: Recogniser, transcriber: BackgroundTranscriber, announcer: Announcer | None
+) -> None:
+    from toolrun.voice.speech_microphone import microphone
+    from toolrun.voice.speech_segment import Segments, silero
+
+    detector = await asyncio.to_thread(silero)
+    async with microphone() as sound, aclosing(sentences(sound, Segments(detector), recogniser)) as texts:
+        async for text in texts:
+            if announcer is None or not announcer.is_speaking:  # it would hear itself
+                transcriber.hear(text, source="microphone")
+
+
+async def _announcer(config: Config) -> Announcer:
+    from toolrun.voice.speech_player import play
+
+    speaker = await asyncio.to_thread(make_speaker, config.voice, config.root)
+    return Announcer(speaker, play, is_polite=config.voice.mode == "barge_in")
+
+
+def _link(broker: BrokerAddress, transcriber: BackgroundTranscriber, config: Config) -> MqttLink:
+    def hear(text: str, id: str) -> None:
+        transcriber.hear(text, id=id, source="mqtt")
+
+    settings = config.voice
+    redactor = Redactor(config.secrets.values())
+    return MqttLink(broker, hear, prefix=settings.prefix, delays=settings.delays, redactor=redactor)

@@ -1,0 +1,276 @@
+"""The gateway on MQTT: utterances from a topic, and what happens to them on others.
+
+    PREFIX/utterance    in: the words as plain text, or {"text": "…", "id": "…"}
+    PREFIX/transcript   {"id", "time", "text", "source"}
+    PREFIX/tool         {"id", "time", "event": "started" | "progress" | "finished", "tool", "call_id", …}
+    PREFIX/answer       {"id", "time", "text", "speech", "outcome"}
+    PREFIX/status       online or offline, retained
+
+`id` is that of the utterance, `time` seconds since 1970. The connection is made again whenever it is lost; meanwhile
+the latest messages are kept. Needs aiomqtt, which is imported when a link is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from toolrun.clients.events import ToolFinished, ToolProgress
+from toolrun.errors import ConfigError
+from toolrun.redaction import Redactor
+from toolrun.settings import JSON
+from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
+from toolrun.voice.together import until_one_ends
+
+if TYPE_CHECKING:
+    import aiomqtt
+
+logger = logging.getLogger("toolrun.voice")
+
+MAX_KEPT: Final = 200
+"""Messages that wait for the broker; the oldest go first."""
+MAX_UTTERANCE: Final = 8_192
+"""Bytes. Nobody speaks that long."""
+_PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
+_SHORTEST_DELAY: Final = 0.05
+_STABLE: Final = 10.0
+"""Seconds after which the loss of a connection has nothing to do with losses before it."""
+_TIMEOUT: Final = 5.0
+"""Seconds that the broker has for one answer."""
+_GOODBYE: Final = 0.5
+"""Seconds for the last messages."""
+_KEEPALIVE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker is, and who asks."""
+
+    host: str
+    port: int
+    is_encrypted: bool = False
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, url: str) -> BrokerAddress:
+        """Raises ConfigError, which never shows the password."""
+        form = "write mqtt://HOST:1883, or mqtts://USER:PASSWORD@HOST for TLS"
+        try:
+            parts = urlsplit(url)
+            port = parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError as error:
+            raise ConfigError(f"the address of the MQTT broker cannot be read ({error}); {form}") from None
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ConfigError(f"the address of the MQTT broker has no {'host' if parts.scheme else 'scheme'}; {form}")
+        return cls(
+            parts.hostname,
+            port,
+            parts.scheme == "mqtts",
+            unquote(parts.username) if parts.username else None,
+            unquote(parts.password) if parts.password else None,
+        )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'mqtts' if self.is_encrypted else 'mqtt'}://{host}:{self.port}"
+
+
+class MqttLink:
+    """One connection with a broker, kept up while `run` runs. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        hear: Callable[[str, str], object],
+        *,
+        prefix: str = "voice",
+        delays: Sequence[float] = (1.0,),
+        redactor: Redactor | None = None,
+    ) -> None:
+        """`hear` gets the text and the id of each utterance. Raises ConfigError."""
+        _load()
+        if not prefix.strip("/") or set("#+\0") & set(prefix):
+            raise ConfigError(f"[voice] prefix is {prefix!r}; the beginning of MQTT topics is text without # and +")
+        self.address = address
+        self.prefix = prefix.strip("/")
+        self.is_connected = False
+        self._hear = hear
+        self._delays = delays
+        self._redactor = redactor or Redactor()
+        self._outbox: deque[tuple[str, str]] = deque()
+        self._dropped = 0
+        self._news = asyncio.Event()
+
+    def tell(self, event: VoiceEvent) -> None:
+        """Publish an event, as soon as the broker is there. A `Listener`."""
+        if len(self._outbox) >= MAX_KEPT:
+            self._outbox.popleft()
+            self._dropped += 1
+        topic, content = message_of(event, self._redactor)
+        payload = {"id": event.utterance.id, "time": round(time.time(), 3), **content}
+        self._outbox.append((f"{self.prefix}/{topic}", json.dumps(payload, ensure_ascii=False)))
+        self._news.set()
+
+    async def run(self) -> None:
+        """Stay connected until this is cancelled; then say goodbye."""
+        failures = 0
+        while True:
+            began = time.monotonic()
+            error = await self._stay_connected()
+            if self.is_connected:
+                logger.warning("the MQTT broker at %s is lost: %s", self.address, error)
+                self.is_connected = False
+            elif not failures:
+                logger.warning("the MQTT broker at %s cannot be reached: %s", self.address, error)
+            failures = 0 if time.monotonic() - began >= _STABLE else failures + 1
+            delay = max(_SHORTEST_DELAY, self._delays[min(failures, len(self._delays)) - 1] if failures else 0)
+            logger.info("next attempt to reach the MQTT broker in %g s", delay)
+            await asyncio.sleep(delay)
+
+    async def _stay_connected(self) -> Exception:
+        """One connection, from its beginning to its end: why it ended."""
+        import aiomqtt
+
+        try:
+            async with self._client() as client:
+                await self._introduce(client)
+                try:
+                    await until_one_ends(self._listen(client), self._send(client))
+                except asyncio.CancelledError:
+                    await self._say_goodbye(client)
+                    raise
+        except (aiomqtt.MqttError, OSError) as error:
+            return error
+        return aiomqtt.MqttError("it ended the connection")
+
+    def _client(self) -> aiomqtt.Client:
+        import aiomqtt
+
+        address = self.address
+        return aiomqtt.Client(
+            address.host,
+            address.port,
+            username=address.username,
+            password=address.password,
+            tls_context=ssl.create_default_context() if address.is_encrypted else None,
+            will=aiomqtt.Will(f"{self.prefix}/status", "offline", qos=1, retain=True),
+            timeout=_TIMEOUT,
+            keepalive=_KEEPALIVE,
+            max_queued_incoming_messages=MAX_KEPT,
+        )
+
+    async def _introduce(self, client: aiomqtt.Client) -> None:
+        await client.subscribe(f"{self.prefix}/utterance", qos=1)
+        await client.publish(f"{self.prefix}/status", "online", qos=1, retain=True)
+        self.is_connected = True
+        logger.info("connected with the MQTT broker at %s", self.address)
+        if self._dropped:
+            logger.warning("%d messages for the MQTT broker were dropped while it was away", self._dropped)
+            self._dropped = 0
+
+    async def _listen(self, client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            if message.topic.value != f"{self.prefix}/utterance":
+                continue  # amqtt sends more than was subscribed to
+            if message.retain:
+                logger.warning("a retained message on %s is ignored: it would be said at every start", message.topic)
+                continue
+            try:
+                text, id = read_utterance(message.payload)
+            except ValueError as error:
+                logger.warning("a message on %s is ignored: %s", message.topic, error)
+                continue
+            self._hear(text, id)
+
+    async def _send(self, client: aiomqtt.Client) -> None:
+        while True:
+            await self._flush(client)
+            self._news.clear()
+            await self._news.wait()
+
+    async def _flush(self, client: aiomqtt.Client) -> None:
+        while self._outbox:
+            first = self._outbox[0]
+            await client.publish(*first, qos=1)
+            if self._outbox and self._outbox[0] is first:  # it may have been dropped meanwhile
+                self._outbox.popleft()
+
+    async def _say_goodbye(self, client: aiomqtt.Client) -> None:
+        import aiomqtt
+
+        with suppress(aiomqtt.MqttError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE):
+                await self._flush(client)
+                await client.publish(f"{self.prefix}/status", "offline", qos=1, retain=True)
+
+
+def read_utterance(payload: object) -> tuple[str, str]:
+    """The text and the id (which may be empty) of a message. ValueError: it is no utterance."""
+    if not isinstance(payload, bytes | bytearray) or not payload.strip():
+        raise ValueError("it is empty")
+    if len(payload) > MAX_UTTERANCE:
+        raise ValueError(f"it is longer than {MAX_UTTERANCE} bytes")
+    try:
+        text = payload.decode().strip()
+    except UnicodeDecodeError:
+        raise ValueError("it is no UTF-8") from None
+    if not text.startswith("{"):
+        return text, ""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("it begins with { and is no JSON") from None
+    said, id = content.get("text"), content.get("id", "")
+    if not isinstance(said, str) or not said.strip() or not isinstance(id, str):
+        raise ValueError('it is not of the form {"text": "…", "id": "…"}')
+    return said, id
+
+
+def message_of(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, JSON]]:
+    """The topic, without its prefix, and the payload, without id and time, of an event."""
+    match event:
+        case Heard(utterance):
+            return "transcript", {"text": utterance.text, "source": utterance.source}
+        case Answered(_, text, speech, outcome):
+            return "answer", {"text": text, "speech": speech, "outcome": str(outcome)}
+        case ToolActivity(_, activity, speech):
+            call = activity.call
+            content: dict[str, JSON] = {
+                "event": activity.type.removeprefix("tool_"),
+                "tool": call.name,
+                "call_id": call.id,
+            }
+            if isinstance(activity, ToolProgress):
+                progress = activity.progress
+                content |= {"progress": progress.progress, "total": progress.total, "message": progress.message}
+            elif isinstance(activity, ToolFinished):
+                result = activity.result
+                kind = None if result.error_kind is None else str(result.error_kind)
+                error = None if result.error is None else redactor.with_arguments(call.arguments).hide(result.error)
+                content |= {"success": result.success, "error_kind": kind, "error": error, "speech": speech}
+            else:
+                content["arguments"] = _json(redactor.value(call.arguments))
+            return "tool", content
+
+
+def _json(value: object) -> JSON:
+    """Arguments as they came are JSON already."""
+    found: JSON = json.loads(json.dumps(value, default=str))
+    return found
+
+
+def _load() -> None:
+    try:
+        import aiomqtt  # noqa: F401  to see that it is there
+    except ImportError:
+        raise ConfigError("MQTT needs the package aiomqtt: pip install 'toolrun[voice]'") from None

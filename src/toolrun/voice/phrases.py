@@ -1,0 +1,111 @@
+"""What is said when something fails: sentences for people who hear them, chosen by the kind of the error.
+
+The sentences are in `phrases.toml`; a file of the user's own replaces single ones. No message of an exception is ever
+spoken: it has paths, numbers and names in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from toolrun.document import parse_toml, read_text, shown, suggestion
+from toolrun.errors import ConfigError, ErrorKind, ToolrunError
+from toolrun.result import ToolResult
+
+_SENTENCES: Final = ("not_understood", "busy", "no_answer", "unexpected")
+_MODEL_ERRORS: Final = {
+    "ModelUnavailableError": "unavailable",
+    "ModelOverloadedError": "overloaded",
+    "ModelTimeoutError": "timeout",
+    "ModelAuthError": "auth",
+    "ModelNotFoundError": "not_found",
+    "ModelContextError": "context",
+    "ModelRequestError": "request",
+    "ModelProtocolError": "protocol",
+}
+"""Classes of `toolrun.clients.errors` by name: the clients need packages that not every user has."""
+_TABLES: Final[Mapping[str, frozenset[str] | None]] = {
+    "tool": frozenset(ErrorKind),
+    "model": frozenset(_MODEL_ERRORS.values()),
+    "systems": None,
+}
+"""The keys that each table may have; None for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Everything that is said when something fails."""
+
+    not_understood: str
+    busy: str
+    no_answer: str
+    unexpected: str
+    tool: Mapping[str, str]
+    """By the kind of the error."""
+    model: Mapping[str, str]
+    systems: Mapping[str, str]
+    """Patterns of the names of tools, and what to call what they belong to. The first that fits counts."""
+
+    @staticmethod
+    def load(path: Path | None = None) -> Phrases:
+        """The phrases that ship with toolrun, those in the file in their place. ConfigError: the file is wrong."""
+        ours = parse_toml(resources.files("toolrun.voice").joinpath("phrases.toml").read_text(encoding="utf-8"))
+        sentences, tables = _checked(ours)
+        if path is not None:
+            try:
+                own_sentences, own = _checked(parse_toml(read_text(path)))
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from None
+            sentences |= own_sentences
+            # The user's systems come first: what ships has a pattern that fits every tool.
+            tables = {title: own[title] | {**tables[title], **own[title]} for title in tables}
+        return Phrases(
+            **sentences,
+            tool=MappingProxyType(tables["tool"]),
+            model=MappingProxyType(tables["model"]),
+            systems=MappingProxyType(tables["systems"]),
+        )
+
+    def for_tool(self, result: ToolResult) -> str:
+        """A failed call in words; empty for one that succeeded."""
+        if result.error_kind is None:
+            return ""
+        system = next(
+            (words for pattern, words in self.systems.items() if fnmatchcase(result.tool_name, pattern)), "The system"
+        )
+        return self.tool[result.error_kind].replace("{system}", system)
+
+    def for_model(self, error: ToolrunError) -> str:
+        """Why the model gave no answer, in words."""
+        names = (_MODEL_ERRORS.get(cls.__name__) for cls in type(error).__mro__)
+        return next((self.model[name] for name in names if name), self.unexpected)
+
+
+def _checked(content: Mapping[str, object]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Sentences and tables of a file. ConfigError: a name is unknown, or something is no sentence."""
+    sentences: dict[str, str] = {}
+    tables: dict[str, dict[str, str]] = {title: {} for title in _TABLES}
+    for name, value in content.items():
+        if name in _TABLES and isinstance(value, dict):
+            known = _TABLES[name]
+            for key, words in value.items():
+                if known is not None and key not in known:
+                    raise ConfigError(f"unknown key '{key}' in [{name}]; {suggestion(key, known)}")
+                tables[name][key] = _sentence(f"[{name}] {key}", words)
+        elif name in _SENTENCES:
+            sentences[name] = _sentence(name, value)
+        else:
+            raise ConfigError(f"unknown key '{name}'; {suggestion(name, [*_SENTENCES, *_TABLES])}")
+    return sentences, tables
+
+
+def _sentence(place: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{place} must be a sentence, got {shown(value)}")
+    return value

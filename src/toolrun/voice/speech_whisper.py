@@ -1,0 +1,46 @@
+"""Hears anything that is said, with a Whisper model: the package faster-whisper, which is installed by itself.
+
+The first use of a model downloads it; the directory of one that is there already may be given instead of its name.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from typing import Any
+
+from toolrun.errors import SpeechError
+
+
+class WhisperRecogniser:
+    """A `Recogniser` without a grammar. Loading the model takes seconds: make it in a thread."""
+
+    def __init__(self, model: str = "base.en", *, language: str = "en", hint: str = "") -> None:
+        """`hint` is text that such sentences may look like, for instance the names of the devices."""
+        try:
+            from faster_whisper import WhisperModel  # type: ignore[import-not-found]
+        except ImportError:
+            raise SpeechError(
+                "Hearing with Whisper needs the package faster-whisper. Install it with 'pip install faster-whisper', "
+                "or hear commands of a grammar with pocketsphinx."
+            ) from None
+        try:
+            self._model: Any = WhisperModel(model, device="cpu", compute_type="int8")
+        except (OSError, ValueError, RuntimeError) as error:
+            raise SpeechError(
+                f"The Whisper model '{model}' cannot be loaded: {error}. Is this machine online?"
+            ) from None
+        self._language = language
+        self._hint = hint
+        self._lock = threading.Lock()
+
+    def hear(self, pcm: bytes) -> str:
+        """What is said; empty where nothing is."""
+        import numpy  # type: ignore[import-not-found]  # comes with faster-whisper
+
+        sound = numpy.frombuffer(array("h", pcm[: len(pcm) // 2 * 2]), dtype=numpy.int16).astype(numpy.float32) / 32768
+        with self._lock:
+            segments, _ = self._model.transcribe(
+                sound, language=self._language, initial_prompt=self._hint or None, beam_size=5
+            )
+            return " ".join(" ".join(segment.text for segment in segments).split())

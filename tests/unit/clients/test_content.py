@@ -1,0 +1,91 @@
+"""What a model gets to see of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolrun.clients.content import Abilities, Sight, following, from_profile, room, shown
+from toolrun.clients.wording import Wording
+from toolrun.result import ToolResult
+
+WORDING = Wording.load()
+IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+SEEN = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+
+
+def result(*blocks: dict[str, Any]) -> ToolResult:
+    return ToolResult("camera", list(blocks), content=blocks, max_chars=1000)
+
+
+def test_text_is_what_it_is() -> None:
+    assert shown(ToolResult("t", {"a": 1}), None, Sight.IN_RESULT, WORDING) == ('{"a":1}', [])
+    assert shown(ToolResult("t", error="no"), None, Sight.NONE, WORDING) == ("Error: no", [])
+
+
+@pytest.mark.parametrize(("limit", "own", "length"), [(50, 1000, 50), (1000, 50, 50), (None, 50, 50), (50, None, 50)])
+def test_the_smaller_limit_counts(limit: int | None, own: int | None, length: int) -> None:
+    text, _ = shown(ToolResult("t", "x" * 5000, max_chars=own), limit, Sight.NONE, WORDING)
+    assert isinstance(text, str)
+    assert text.count("x") == length
+
+
+def test_images_are_shown_where_a_model_can_see_them() -> None:
+    both = result({"type": "text", "text": "Click."}, IMAGE)
+    assert shown(both, None, Sight.IN_RESULT, WORDING) == ([{"type": "text", "text": "Click."}, SEEN], [])
+    assert shown(both, None, Sight.AFTER_RESULTS, WORDING) == ("Click.", [SEEN])
+    text, images = shown(both, None, Sight.NONE, WORDING)
+    assert (text, images) == ("Click.\n" + WORDING.image_not_shown.format(kind="image/png"), [])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "base64": "AAAA", "mime_type": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///a.png", "blob": "AAAA", "mimeType": "image/png"}},
+    ],
+)
+def test_images_come_in_several_forms(block: dict[str, Any]) -> None:
+    assert shown(result(block), None, Sight.IN_RESULT, WORDING) == ([SEEN], [])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "data": "AAAA", "mimeType": "image/svg+xml"},
+        {"type": "image", "data": "A" * 5_000_001, "mimeType": "image/png"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+    ],
+)
+def test_an_image_that_providers_refuse_is_only_named(block: dict[str, Any]) -> None:
+    text, images = shown(result(block), None, Sight.IN_RESULT, WORDING)
+    assert isinstance(text, str)
+    assert text.startswith("[an image")
+    assert images == []
+
+
+def test_images_after_the_results_say_whose_they_are() -> None:
+    blocks = following([("camera", [SEEN]), ("screen", [SEEN]), ("camera", [SEEN])], WORDING)
+    assert blocks[0] == {"type": "text", "text": WORDING.images_follow.format(names="camera, screen")}
+    assert blocks[1:] == [SEEN] * 3
+
+
+def test_results_of_a_round_share_half_of_the_context() -> None:
+    assert room(Abilities(), 1) is None
+    assert room(Abilities(10_000), 1) == 20_000
+    assert room(Abilities(10_000), 4) == 5_000
+    assert room(Abilities(10), 4) == 500
+
+
+@pytest.mark.parametrize(
+    ("profile", "abilities"),
+    [
+        (None, Abilities()),
+        ({"max_input_tokens": 1000}, Abilities(1000)),
+        ({"image_inputs": True}, Abilities(None, Sight.AFTER_RESULTS)),
+        ({"image_inputs": True, "image_tool_message": True}, Abilities(None, Sight.IN_RESULT)),
+    ],
+)
+def test_a_profile_tells_what_a_model_can_do(profile: Any, abilities: Abilities) -> None:
+    assert from_profile(profile) == abilities

@@ -1,0 +1,53 @@
+"""The package is light, and says what is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import toolrun.clients
+import toolrun.testing
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def loaded_by(code: str) -> set[str]:
+    printed = run(f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})")
+    return set(printed.split())
+
+
+def test_importing_the_package_loads_no_provider() -> None:
+    heavy = {"anthropic", "httpx", "httpx2", "langchain_anthropic", "langchain_core", "langchain_ollama", "ollama"}
+    assert not loaded_by("import toolrun.clients, toolrun.testing") & heavy
+
+
+def test_a_client_loads_only_its_own_provider() -> None:
+    assert not loaded_by("from toolrun.clients import OllamaClient") & {"anthropic", "langchain_anthropic"}
+    assert not loaded_by("from toolrun.clients import AnthropicClient") & {"ollama", "langchain_ollama"}
+    assert not loaded_by("from toolrun.clients import ModelClient") & {"langchain_ollama", "langchain_anthropic"}
+
+
+@pytest.mark.parametrize("name", ["anthropic", "ollama"])
+def test_a_missing_package_names_the_extra(name: str) -> None:
+    client = {"anthropic": "AnthropicClient", "ollama": "OllamaClient"}[name]
+    said = run(
+        f"import sys; sys.modules['langchain_{name}'] = None\n"
+        f"try:\n    from toolrun.clients import {client}\n"
+        "except Exception as error:\n    print(type(error).__name__, error)"
+    )
+    assert said.startswith("UsageError")
+    assert f"pip install 'toolrun[{name}]'" in said
+
+
+@pytest.mark.parametrize("package", [toolrun.clients, toolrun.testing], ids=lambda it: it.__name__)
+def test_all_public_names_are_there(package: object) -> None:
+    for name in package.__all__:  # type: ignore[attr-defined]
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = package.nonsense  # type: ignore[attr-defined]
