@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
-    "acceptance.processes", "acceptance.project", "acceptance.proofs", "acceptance.puppet", "acceptance.server"
+    "acceptance.processes",
+    "acceptance.project",
+    "acceptance.proofs",
+    "acceptance.puppet",
+    "acceptance.server",
+    "acceptance.transcribing",
 )
 
 from acceptance.processes import own_workers  # noqa: E402  after the line that makes its asserts speak

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -131,7 +132,6 @@ async def _tell_servers(runtime: Runtime) -> None:
 
 def _terminal(output: Output, config: Config) -> Listener:
     from toolrun.clients.events import ToolFinished, ToolStarted
-    from toolrun.result import render
     from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 
     redactor = Redactor(config.secrets.values())
@@ -141,7 +141,7 @@ def _terminal(output: Output, config: Config) -> Listener:
             case Heard(utterance) if utterance.source != "stdin":
                 inform(f"heard: {utterance.text or '(not understood)'}")
             case ToolActivity(_, ToolStarted(call)):
-                inform(f"{call.name} {redactor.hide(render(redactor.value(call.arguments)))}")
+                inform(f"{call.name} {redactor.hide(json.dumps(call.arguments, ensure_ascii=False, default=str))}")
             case ToolActivity(_, ToolFinished(call, result)):
                 inform(f"{call.name}: {'done' if result.success else redactor.hide(result.error or '')}")
             case Answered(speech=speech) if speech:

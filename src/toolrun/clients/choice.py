@@ -9,9 +9,11 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from toolrun.clients.limits import TurnLimits
 from toolrun.errors import ConfigError
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from toolrun.executor import ToolExecutor
 
 PROVIDERS: Final = ("anthropic", "ollama", "local", "scripted")
-ANTHROPIC_MODEL: Final = "claude-haiku-4-5"
-"""Used with an API key when no model is named: the cheapest that uses tools well."""
-OLLAMA_URL: Final = "http://127.0.0.1:11434"
+ANTHROPIC_MODEL: Final = "claude-haiku-5-5"
+"""Used with an API key when no model is named: the smallest of the present ones, which uses tools well."""
+OLLAMA_PORT: Final = 11434
+_IN_FILES: Final = ("local", "scripted")
 _PATIENCE: Final = 1.0
 """Seconds that an Ollama on this machine has to say which models it has."""
+_ASKED_ABOUT: Final = 10
+"""Models of an Ollama of which it is asked whether they can use tools."""
 _FORMS: Final = "anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE"
 _HOW_TO_GET_ONE: Final = """\
-There is no model. Any one of these will do:
-- Ollama: install it from ollama.com, then `ollama pull qwen3:0.6b` and `ollama serve`; pip install 'toolrun[ollama]'
+Any one of these will do:
+- Ollama: install it from ollama.com, then `ollama serve` and `ollama pull qwen3:0.6b`; pip install 'toolrun[ollama]'
 - Anthropic: set ANTHROPIC_API_KEY; pip install 'toolrun[anthropic]'
 - a GGUF file: --model local:FILE.gguf; pip install 'toolrun[local]'
 - no model at all: --model scripted:FILE plays a script"""
@@ -42,6 +47,7 @@ class Choice:
 
     provider: str
     model: str
+    """Its name there; of a model in a file, the path."""
     why: str
     """Where it comes from, for people."""
 
@@ -49,20 +55,59 @@ class Choice:
         return f"{self.provider}:{self.model}"
 
 
-def choose(settings: ModelSettings, environ: Mapping[str, str], named: str | None = None) -> Choice:
-    """The model that was named, by a flag or in the settings, or the first that is there. Raises ConfigError."""
+def choose(settings: ModelSettings, environ: Mapping[str, str], root: Path, named: str | None = None) -> Choice:
+    """The model that was named, by a flag or in the settings, or the first that is there. Raises ConfigError.
+
+    Files of the settings are relative to `root`, those of a flag to the current directory. May block for seconds.
+    """
     if named:
-        return _read(named, "--model")
+        return read_choice(named, "--model", Path())
     if settings.use:
-        return _read(settings.use, "[model] use")
-    if environ.get("ANTHROPIC_API_KEY") and _is_installed("langchain_anthropic"):
-        return Choice("anthropic", ANTHROPIC_MODEL, "ANTHROPIC_API_KEY is set")
-    if _is_installed("langchain_ollama"):
-        url = settings.base_url or ollama_url(environ)
-        models = ollama_models(url)
-        if models:
-            return Choice("ollama", models[0], f"Ollama runs at {url}")
-    raise ConfigError(_HOW_TO_GET_ONE)
+        return read_choice(settings.use, "[model] use", root)
+    hints: list[str] = []
+    found = _with_key(settings, environ, hints) or _with_ollama(settings, environ, hints)
+    if found is None:
+        reasons = "; ".join(hints)
+        raise ConfigError(f"There is no model{f' ({reasons})' if reasons else ''}. {_HOW_TO_GET_ONE}")
+    return found
+
+
+def read_choice(text: str, source: str, root: Path) -> Choice:
+    """The model that `provider:name` means; of one in a file, the path from `root` on. Raises ConfigError."""
+    provider, _, model = text.strip().partition(":")
+    if provider not in PROVIDERS or not model:
+        raise ConfigError(f"{source} is '{text}', which names no model; write {_FORMS}")
+    if provider in _IN_FILES:
+        model = str(root / Path(model).expanduser())
+    return Choice(provider, model, source)
+
+
+def _with_key(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
+    if settings.base_url:
+        return None  # it may be anybody's, and a key is not sent to just anybody
+    where = "[model] api_key" if settings.api_key else "ANTHROPIC_API_KEY"
+    if not (settings.api_key or environ.get("ANTHROPIC_API_KEY")):
+        return None
+    if not _is_installed("langchain_anthropic"):
+        hints.append(f"{where} is set, but 'toolrun[anthropic]' is not installed")
+        return None
+    return Choice("anthropic", ANTHROPIC_MODEL, f"{where} is set")
+
+
+def _with_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
+    url = settings.base_url or ollama_url(environ)
+    models = ollama_models(url)
+    if models is None:
+        hints.append(f"Ollama does not run at {url}")
+        return None
+    if not _is_installed("langchain_ollama"):
+        hints.append(f"Ollama runs at {url}, but 'toolrun[ollama]' is not installed")
+        return None
+    able = next((model for model in models[:_ASKED_ABOUT] if _uses_tools(url, model)), None)
+    if able is None:
+        hints.append(f"Ollama runs at {url}, but has no model that can use tools")
+        return None
+    return Choice("ollama", able, f"Ollama runs at {url}")
 
 
 def open_client(
@@ -73,54 +118,65 @@ def open_client(
         rounds=settings.rounds, calls=settings.calls, time=settings.time, answer_time=settings.answer_time
     )
     wording = root / settings.wording if settings.wording else None
-    system = settings.system or None
+    more: dict[str, Any] = {"system": settings.system or None, "limits": limits, "wording": wording}
+    # Address and key of the settings belong to the provider that they name.
+    is_theirs = not settings.use or settings.use.strip().partition(":")[0] == choice.provider
+    url, key = (settings.base_url, settings.api_key) if is_theirs else ("", "")
     match choice.provider:
         case "anthropic":
             from toolrun.clients.anthropic import AnthropicClient
 
-            key, url = settings.api_key or None, settings.base_url or None
-            return AnthropicClient(executor, choice.model, key, url, system=system, limits=limits, wording=wording)
+            return AnthropicClient(executor, choice.model, key or None, url or None, **more)
         case "ollama":
             from toolrun.clients.ollama import OllamaClient
 
-            url = settings.base_url or ollama_url(environ)
-            return OllamaClient(executor, choice.model, url, system=system, limits=limits, wording=wording)
+            return OllamaClient(executor, choice.model, url or ollama_url(environ), **more)
         case "local":
             from toolrun.clients.local import LocalClient
 
-            return LocalClient(executor, root / choice.model, system=system, limits=limits, wording=wording)
+            return LocalClient(executor, choice.model, **more)
     from toolrun.clients.client import ModelClient
     from toolrun.testing import ScriptedModel
 
-    model = ScriptedModel.from_file(root / choice.model)
-    return ModelClient(model, executor, system=system, limits=limits, wording=wording)
+    return ModelClient(ScriptedModel.from_file(choice.model), executor, **more)
 
 
 def ollama_url(environ: Mapping[str, str]) -> str:
-    """Where OLLAMA_HOST says that Ollama is: it may be a host, a port or a URL."""
-    host = environ.get("OLLAMA_HOST", "").strip()
-    if not host:
-        return OLLAMA_URL
-    if "://" not in host:
-        host = f"http://{host if not host.startswith(':') else f'127.0.0.1{host}'}"
-    has_port = ":" in host.rpartition("@")[2].partition("://")[2].rpartition("]")[2]
-    return host if has_port or not host.startswith("http://") else f"{host.rstrip('/')}:11434"
+    """Where OLLAMA_HOST says that Ollama is: it may be a host, a port with a colon before it, or a URL."""
+    given = environ.get("OLLAMA_HOST", "").strip().rstrip("/")
+    address = urlsplit(given if "://" in given else f"http://{given}")
+    port = address.netloc.rpartition("]")[2].rpartition(":")[2] if ":" in address.netloc.rpartition("]")[2] else ""
+    host = address.netloc.removesuffix(f":{port}") if port else address.netloc
+    if host in ("", "0.0.0.0"):  # where a server listens is no place to go to
+        host = "127.0.0.1"
+    if not port and "://" not in given:
+        port = str(OLLAMA_PORT)
+    return f"{address.scheme}://{host}{f':{port}' if port else ''}{address.path}"
 
 
-def ollama_models(url: str) -> list[str]:
-    """The models that an Ollama has, the ones that were used last first; none if it cannot be reached."""
+def ollama_models(url: str) -> list[str] | None:
+    """The models that an Ollama has, the ones that changed last first; None if it cannot be reached."""
+    answer = _ask_ollama(f"{url.rstrip('/')}/api/tags")
+    models = answer.get("models") if answer is not None else None
+    if not isinstance(models, list):
+        return None
+    return [str(model["name"]) for model in models if isinstance(model, dict) and "name" in model]
+
+
+def _uses_tools(url: str, model: str) -> bool:
+    """Whether a model can use tools. Old versions of Ollama do not tell, and get the benefit of the doubt."""
+    about = _ask_ollama(f"{url.rstrip('/')}/api/show", {"model": model}) or {}
+    return "tools" in about.get("capabilities", ("tools",))
+
+
+def _ask_ollama(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+    data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/api/tags", timeout=_PATIENCE) as response:
-            return [str(model["name"]) for model in json.load(response)["models"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _read(text: str, source: str) -> Choice:
-    provider, _, model = text.partition(":")
-    if provider not in PROVIDERS or not model:
-        raise ConfigError(f"{source} is '{text}', which names no model; write {_FORMS}")
-    return Choice(provider, model, source)
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=_PATIENCE) as response:
+            answer = json.load(response)
+    except (OSError, ValueError, HTTPException):
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _is_installed(package: str) -> bool:

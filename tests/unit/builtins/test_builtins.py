@@ -14,6 +14,7 @@ import pytest_asyncio
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 from toolrun.builtins import BUILTINS
 from toolrun.config import Config
+from toolrun.settings import ToolSettings
 
 
 @pytest_asyncio.fixture
@@ -40,7 +41,14 @@ async def call(runtime: Runtime, name: str, arguments: dict[str, Any]) -> ToolRe
 
 
 def test_these_handlers_ship_with_toolrun() -> None:
-    assert sorted(BUILTINS) == ["echo", "generate_uuid", "get_current_datetime", "math_eval"]
+    assert sorted(BUILTINS) == [
+        "control_speaker_volume",
+        "echo",
+        "generate_uuid",
+        "get_current_datetime",
+        "math_eval",
+        "search_web",
+    ]
 
 
 async def test_echo_returns_its_arguments(runtime: Runtime) -> None:
@@ -68,6 +76,23 @@ async def test_the_time_is_told_in_the_zone_that_is_asked_for(runtime: Runtime) 
     assert result["utc_offset"] == "+0530"
     for arguments in ({}, {"timezone": None}, {"timezone": ""}):
         assert (await call(runtime, "get_current_datetime", arguments)).success
+
+
+async def test_the_zone_of_the_house_is_a_matter_of_configuration(tmp_path: Path) -> None:
+    declared = {
+        "name": "clock",
+        "description": "The time.",
+        "implementation": {"type": "builtin", "handler": "get_current_datetime"},
+    }
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "clock.json").write_text(json.dumps(declared), encoding="utf-8")
+    settings = {"clock": ToolSettings(config={"timezone": "Asia/Kolkata"})}
+    async with Runtime.open(Config(None, tmp_path, tool=settings)) as opened:
+        at_home, elsewhere = await call(opened, "clock", {}), await call(opened, "clock", {"timezone": "UTC"})
+    assert isinstance(at_home.result, dict)
+    assert isinstance(elsewhere.result, dict)
+    assert (at_home.result["timezone"], at_home.result["utc_offset"]) == ("Asia/Kolkata", "+0530")
+    assert elsewhere.result["timezone"] == "UTC"
 
 
 async def test_a_wrong_zone_is_answered_with_the_right_one(runtime: Runtime) -> None:
