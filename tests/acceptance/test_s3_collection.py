@@ -142,7 +142,9 @@ async def test_s3_13_1_combine_mcp_and_custom_tools(executor: ToolExecutor) -> N
     assert manager.get("nothing") is None
     assert (await executor.execute("list_devices")).text == "list_devices {}"
     assert (await executor.execute("set_volume", {"x": 7})).text == "got 7"
-    [collection] = vars(manager).values()
+    held = dict(vars(manager))
+    assert held.pop("on_change") == [], "who is told of changes is no data about tools"
+    [collection] = held.values()
     assert list(collection.values()) == manager.tools, "the one thing that a manager holds are the tools"
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from toolrun.clients.events import ToolStarted as ToolStarted
     from toolrun.clients.events import Usage as Usage
     from toolrun.clients.limits import TurnLimits as TurnLimits
+    from toolrun.clients.local import LocalChatModel as LocalChatModel
+    from toolrun.clients.local import LocalClient as LocalClient
     from toolrun.clients.ollama import OllamaClient as OllamaClient
     from toolrun.clients.wording import Wording as Wording
 
@@ -47,6 +49,7 @@ _MODULES = {
     ],
     "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
     "limits": ["TurnLimits"],
+    "local": ["LocalChatModel", "LocalClient"],
     "ollama": ["OllamaClient"],
     "wording": ["Wording"],
 }

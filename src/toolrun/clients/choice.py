@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,7 +47,7 @@ class Choice:
 
     provider: str
     model: str
-    """Its name there; of a model in a file, the path."""
+    """Its name there; of a model in a file, the path, which may be relative to the configuration file."""
     why: str
     """Where it comes from, for people."""
 
@@ -55,15 +55,15 @@ class Choice:
         return f"{self.provider}:{self.model}"
 
 
-def choose(settings: ModelSettings, environ: Mapping[str, str], root: Path, named: str | None = None) -> Choice:
+def choose(settings: ModelSettings, environ: Mapping[str, str], named: str | None = None) -> Choice:
     """The model that was named, by a flag or in the settings, or the first that is there. Raises ConfigError.
 
-    Files of the settings are relative to `root`, those of a flag to the current directory. May block for seconds.
+    May block for seconds, if it has to ask who is there.
     """
     if named:
-        return read_choice(named, "--model", Path())
+        return typed(named, "--model")
     if settings.use:
-        return read_choice(settings.use, "[model] use", root)
+        return _read(settings.use, "[model] use")
     hints: list[str] = []
     found = _with_key(settings, environ, hints) or _with_ollama(settings, environ, hints)
     if found is None:
@@ -72,13 +72,18 @@ def choose(settings: ModelSettings, environ: Mapping[str, str], root: Path, name
     return found
 
 
-def read_choice(text: str, source: str, root: Path) -> Choice:
-    """The model that `provider:name` means; of one in a file, the path from `root` on. Raises ConfigError."""
+def typed(text: str, source: str) -> Choice:
+    """The model that somebody typed as `provider:name`, files relative to the current directory. Raises ConfigError."""
+    choice = _read(text, source)
+    if choice.provider not in _IN_FILES:
+        return choice
+    return replace(choice, model=str(Path.cwd() / Path(choice.model).expanduser()))
+
+
+def _read(text: str, source: str) -> Choice:
     provider, _, model = text.strip().partition(":")
     if provider not in PROVIDERS or not model:
         raise ConfigError(f"{source} is '{text}', which names no model; write {_FORMS}")
-    if provider in _IN_FILES:
-        model = str(root / Path(model).expanduser())
     return Choice(provider, model, source)
 
 
@@ -122,6 +127,7 @@ def open_client(
     # Address and key of the settings belong to the provider that they name.
     is_theirs = not settings.use or settings.use.strip().partition(":")[0] == choice.provider
     url, key = (settings.base_url, settings.api_key) if is_theirs else ("", "")
+    path = root / Path(choice.model).expanduser()
     match choice.provider:
         case "anthropic":
             from toolrun.clients.anthropic import AnthropicClient
@@ -134,11 +140,11 @@ def open_client(
         case "local":
             from toolrun.clients.local import LocalClient
 
-            return LocalClient(executor, choice.model, **more)
+            return LocalClient(executor, path, **more)
     from toolrun.clients.client import ModelClient
     from toolrun.testing import ScriptedModel
 
-    return ModelClient(ScriptedModel.from_file(choice.model), executor, **more)
+    return ModelClient(ScriptedModel.from_file(path), executor, **more)
 
 
 def ollama_url(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import orjson
 
+from toolrun.workers.wire import exact
+
 _EXCERPT: Final = 200
 _TAIL: Final = 64
 _ID_FIRST: Final = re.compile(
@@ -78,7 +80,7 @@ def encode(message: dict[str, Any]) -> bytes:
 def decode(line: bytes) -> list[dict[str, Any] | Rubbish]:
     """The message in a line; more than one if it is a batch. Never raises: what is no message is Rubbish."""
     try:
-        data: Any = orjson.loads(line)
+        data: Any = exact(line, orjson.loads(line))
     except ValueError as error:
         return [Rubbish(f"not JSON ({error})", _excerpt(line), _id(line, line[-_TAIL:]))]
     if isinstance(data, dict):

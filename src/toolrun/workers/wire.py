@@ -20,8 +20,8 @@ from toolrun.settings import JSON
 MAX_LINE: Final = 64 * 1024 * 1024
 _EXCERPT: Final = 200
 _DIGITS: Final = bytes(ord("1") if chr(byte) in "0123456789" else 0 for byte in range(256))
-_LONG: Final = b"1" * 20
-"""As many digits as the first integers beyond 64 bits have."""
+_LONG: Final = b"1" * 19
+"""As many digits as the first integers beyond 64 bits have, which are negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ def decode(line: bytes) -> Message:
     if type(number) is int:
         if "error" in data and "result" in data and (data["error"] is None or isinstance(data["error"], str)):
             result = data["result"]
-            if isinstance(result, dict | list | float) and _LONG in line.translate(_DIGITS):
-                result = _exact_result(line, result)
+            if isinstance(result, dict | list | float):
+                result = exact(line, data)["result"]
             return Answer(number, result, data["error"])
         if isinstance(data.get("progress"), dict):
             return Progressed(number, data["progress"])
@@ -153,14 +153,16 @@ def decode(line: bytes) -> Message:
     return Rubbish("not a message that is known", _excerpt(line))
 
 
-def _exact_result(line: bytes, result: JSON) -> JSON:
-    """The result of an answer with every integer as it is: orjson makes floats of those beyond 64 bits."""
+def exact(line: bytes, data: Any) -> Any:
+    """`data`, which orjson has read from the line, with every integer as it is: it makes floats of those beyond 64 bits."""
+    if _LONG not in line.translate(_DIGITS):
+        return data
     import json
 
     try:
-        return cast(JSON, json.loads(line)["result"])
+        return json.loads(line)
     except (ValueError, RecursionError):  # more digits than Python reads, or nested too deeply for it
-        return result
+        return data
 
 
 def _excerpt(line: bytes) -> str:

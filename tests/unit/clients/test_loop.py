@@ -1,4 +1,4 @@
-"""The loop with a scripted model: limits, repetitions, side by side, names. Providers are the contract tests' subject."""
+"""The loop with a scripted model: limits, repetitions, side by side, names. Providers are for the contract tests."""
 
 from __future__ import annotations
 

@@ -85,6 +85,20 @@ def test_empty_lines_are_nothing() -> None:
     assert feed_all(b'\n \r\n\t\n{"id":1}\r\n', 3) == [{"id": 1}]
 
 
+@pytest.mark.parametrize("number", [2**64, 10**30, -(2**63) - 1, 2**64 - 1, 0.1, 1e300])
+def test_numbers_of_any_size_arrive_as_they_were_sent(number: float) -> None:
+    result = {"content": [{"type": "text", "text": "9" * 30}], "structuredContent": {"all": [1, number]}}
+    [message] = decode(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
+    assert not isinstance(message, Rubbish)
+    assert json.dumps(message["result"]) == json.dumps(result)  # 1e30 == 10**30
+
+
+def test_a_number_that_nobody_can_read_is_told_of() -> None:
+    [rubbish] = decode(b'{"jsonrpc":"2.0","id":5,"result":{"n":' + b"9" * 5000 + b"}}")
+    assert isinstance(rubbish, Rubbish)
+    assert rubbish.id == 5
+
+
 def test_integers_of_any_size_can_be_sent() -> None:
     assert json.loads(encode({"n": 2**100})) == {"n": 2**100}
     with pytest.raises(TypeError):

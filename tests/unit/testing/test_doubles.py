@@ -35,7 +35,7 @@ async def test_a_script_from_a_file(tmp_path: Path, suffix: str) -> None:
     model = ScriptedModel.from_file(file)
     first = await model.ainvoke([HumanMessage("What?")])
     assert first.content == "Let me see."
-    assert [(call["name"], call["args"], call["id"]) for call in first.tool_calls][0][:2] == ("add", {"a": 1, "b": 2})
+    assert (first.tool_calls[0]["name"], first.tool_calls[0]["args"]) == ("add", {"a": 1, "b": 2})
     second = await model.ainvoke([HumanMessage("What?"), first, ToolMessage(content="3", tool_call_id="x")])
     assert second.content == "You asked What?; it is 3."
     assert second.response_metadata["finish_reason"] == "length"

@@ -112,7 +112,7 @@ def test_decoding_never_raises(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [10**30, -(2**64), 2**63, [1, {"n": 10**40}], {"digits": "9" * 30, "n": 1.5}, [1e300, 0.1]]
+    "result", [10**30, -(2**64), 2**63, -(2**63) - 1, [1, {"n": 10**40}], {"digits": "9" * 30, "n": 1.5}, [1e300, 0.1]]
 )
 def test_numbers_of_any_size_arrive_as_they_were_sent(result: JSON) -> None:
     line = json.dumps({"id": 1, "result": result, "error": None}).encode()

@@ -1,0 +1,344 @@
+"""The gateway's side of MQTT: addresses and messages as data, and a link with a real broker that comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import pytest
+
+from brokers import BrokerProcess
+from toolrun.clients.events import ToolFinished, ToolProgress, ToolStarted
+from toolrun.context import Progress
+from toolrun.errors import ConfigError, ErrorKind
+from toolrun.redaction import Redactor
+from toolrun.result import ToolCall, ToolResult
+from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance
+from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, BrokerAddress, MqttLink, message_of, read_utterance
+
+LIMIT = 30.0
+SAID = Utterance("u1", "turn on the lamp", "mqtt")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("mqtt://broker", BrokerAddress("broker", 1883)),
+        ("mqtt://10.0.0.1:1900", BrokerAddress("10.0.0.1", 1900)),
+        ("mqtts://me:p%40ss@broker", BrokerAddress("broker", 8883, True, "me", "p@ss")),
+        ("mqtt://[::1]:1884", BrokerAddress("::1", 1884)),
+    ],
+)
+def test_an_address_is_a_url(url: str, expected: BrokerAddress) -> None:
+    assert BrokerAddress.parse(url) == expected
+
+
+@pytest.mark.parametrize("url", ["broker", "http://hunter2@broker", "mqtt://", "mqtt://me:hunter2@broker:x", "mqtt://["])
+def test_another_address_is_refused_without_showing_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="write mqtt://HOST:1883") as refused:
+        BrokerAddress.parse(url)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_address_is_shown_without_user_and_password() -> None:
+    address = BrokerAddress.parse("mqtts://me:hunter2@[::1]:1")
+    assert str(address) == "mqtts://[::1]:1"
+    assert "hunter2" not in repr(address)
+
+
+@pytest.mark.parametrize("prefix", ["", "/", "a/#", "+/voice", "a\0"])
+def test_a_prefix_that_is_no_topic_is_refused(prefix: str) -> None:
+    with pytest.raises(ConfigError, match="prefix"):
+        MqttLink(BrokerAddress("x", 1), lambda text, id: None, prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b" turn on the lamp\n", ("turn on the lamp", "")),
+        ("schalte das Gerät ein".encode(), ("schalte das Gerät ein", "")),
+        (b'{"text": "lamp on", "id": "7", "more": 1}', ("lamp on", "7")),
+        (b'{"text": "lamp on"}', ("lamp on", "")),
+        (b"[1, 2]", ("[1, 2]", "")),
+    ],
+)
+def test_an_utterance_is_text_or_json(payload: bytes, expected: tuple[str, str]) -> None:
+    assert read_utterance(payload) == expected
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        None,
+        b"",
+        b" \n",
+        b"\xff\xfe",
+        b"{",
+        b'{"text": ""}',
+        b'{"text": 7}',
+        b'{"text": "x", "id": 7}',
+        b'{"a":' * 1000,
+        b"x" * (MAX_UTTERANCE + 1),
+    ],
+)
+def test_what_is_no_utterance_is_refused(payload: bytes | None) -> None:
+    with pytest.raises(ValueError, match="^it "):
+        read_utterance(payload)
+
+
+def test_events_become_payloads_without_secrets() -> None:
+    redactor = Redactor(["hunter2"])
+    call = ToolCall("c1", "login", {"password": "abcdefgh", "user": "hunter2", "n": 2**70})
+    failed = ToolResult("login", error="abcdefgh is wrong, hunter2", error_kind=ErrorKind.TOOL_ERROR, call_id="c1")
+    about = {"tool": "login", "call_id": "c1"}
+    assert [
+        message_of(event, redactor)
+        for event in (
+            Heard(SAID),
+            ToolActivity(SAID, ToolStarted(call)),
+            ToolActivity(SAID, ToolProgress(call, Progress(1, 2, "half"))),
+            ToolActivity(SAID, ToolFinished(call, failed), "That did not work."),
+            ToolActivity(SAID, ToolFinished(call, ToolResult("login", 7, call_id="c1"))),
+            Answered(SAID, "*No.*", "No.", Outcome.FAILED),
+        )
+    ] == [
+        ("transcript", {"text": "turn on the lamp", "source": "mqtt"}),
+        ("tool", {"event": "started", **about, "arguments": {"password": "***", "user": "***", "n": 2**70}}),
+        ("tool", {"event": "progress", **about, "progress": 1, "total": 2, "message": "half"}),
+        (
+            "tool",
+            {
+                "event": "finished",
+                **about,
+                "success": False,
+                "error_kind": "tool_error",
+                "error": "*** is wrong, ***",
+                "speech": "That did not work.",
+            },
+        ),
+        ("tool", {"event": "finished", **about, "success": True, "error_kind": None, "error": None, "speech": ""}),
+        ("answer", {"text": "*No.*", "speech": "No.", "outcome": "failed"}),
+    ]
+
+
+@pytest.fixture(params=["amqtt", "mosquitto"])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of either kind, which the test starts."""
+    made = BrokerProcess(request.param, tmp_path)
+    yield made
+    made.kill()
+
+
+@dataclass
+class Bench:
+    """A link, and what came through it."""
+
+    url: str
+    heard: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._news = asyncio.Event()
+        self.link = MqttLink(BrokerAddress.parse(self.url), self._hear, prefix="/home/voice/", delays=(0.1, 0.2))
+
+    def _hear(self, text: str, id: str) -> None:
+        self.heard.append((text, id))
+        self._news.set()
+
+    async def has_heard(self, count: int) -> None:
+        async with asyncio.timeout(LIMIT):
+            while len(self.heard) < count:
+                self._news.clear()
+                await self._news.wait()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.link.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert task.cancelled()
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT):
+        while not is_so():  # noqa: ASYNC110  the broker is another process
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def outsider(broker: BrokerProcess) -> AsyncIterator[aiomqtt.Client]:
+    """Another client, that has subscribed to everything of the gateway."""
+    async with asyncio.timeout(LIMIT), aiomqtt.Client("127.0.0.1", broker.port) as client:
+        await client.subscribe("home/voice/#", qos=1)
+        yield client
+
+
+async def read(client: aiomqtt.Client, *topics: str) -> list[Any]:
+    """The payloads of the next messages, which have to be on these topics, in this order."""
+    found = []
+    async for message in client.messages:
+        if message.topic.value in topics:
+            assert isinstance(message.payload, bytes)
+            found.append((message.topic.value, message.payload.decode()))
+            if len(found) == len(topics):
+                break
+    assert [topic for topic, _ in found] == list(topics)
+    return [payload for _, payload in found]
+
+
+async def test_utterances_come_in_and_events_go_out(broker: BrokerProcess) -> None:
+    broker.start()
+    bench = Bench(broker.url)
+    async with outsider(broker) as client, bench.running():
+        assert await read(client, "home/voice/status") == ["online"]
+        await client.publish("home/voice/utterance", '{"text": "lamp on", "id": "x"}', qos=1)
+        for payload in (b"\xff", b"", b"{", b"lamp off"):
+            await client.publish("home/voice/utterance", payload, qos=1)
+        await bench.has_heard(2)
+        assert bench.heard == [("lamp on", "x"), ("lamp off", "")]
+        bench.link.tell(Heard(SAID))
+        bench.link.tell(Answered(SAID, "Ja, *gerät*", "Ja, gerät."))
+        transcript, answer = map(json.loads, await read(client, "home/voice/transcript", "home/voice/answer"))
+        assert transcript.pop("time") <= answer.pop("time")
+        assert transcript == {"id": "u1", "text": "turn on the lamp", "source": "mqtt"}
+        assert answer == {"id": "u1", "text": "Ja, *gerät*", "speech": "Ja, gerät.", "outcome": "answered"}
+
+
+async def test_what_was_said_last_is_sent_before_it_goes_offline(broker: BrokerProcess) -> None:
+    broker.start()
+    bench = Bench(broker.url)
+    async with outsider(broker) as client:
+        async with bench.running():
+            await read(client, "home/voice/status")
+            bench.link.tell(Answered(SAID, "Bye.", "Bye."))
+        answer, status = await read(client, "home/voice/answer", "home/voice/status")
+        assert json.loads(answer)["speech"] == "Bye."
+        assert status == "offline"
+
+
+async def test_a_retained_utterance_is_not_obeyed(broker: BrokerProcess) -> None:
+    broker.start()
+    async with outsider(broker) as client:
+        await client.publish("home/voice/utterance", "open the door", qos=1, retain=True)
+    bench = Bench(broker.url)
+    async with bench.running(), outsider(broker) as client:
+        await read(client, "home/voice/status")
+        await client.publish("home/voice/utterance", "lamp on", qos=1)
+        await bench.has_heard(1)
+        assert bench.heard == [("lamp on", "")]
+
+
+async def test_a_broker_that_comes_later_gets_what_happened_before(
+    broker: BrokerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(broker.url)
+    async with bench.running():
+        bench.link.tell(Heard(SAID))
+        await eventually(lambda: "cannot be reached" in caplog.text)
+        await eventually(lambda: caplog.text.count("cannot be reached") == 1)
+        await asyncio.to_thread(broker.start)
+        async with outsider(broker) as client:
+            await client.publish("home/voice/utterance", "early", qos=1)
+            await eventually(lambda: bench.link.is_connected)
+            await client.publish("home/voice/utterance", "lamp on", qos=1)
+            await bench.has_heard(1)
+    assert bench.heard[-1] == ("lamp on", "")
+    assert not bench.link._outbox
+
+
+async def test_a_broker_that_is_killed_is_found_again_and_nothing_told_meanwhile_is_lost(
+    broker: BrokerProcess,
+) -> None:
+    broker.start()
+    bench = Bench(broker.url)
+    async with bench.running():
+        await eventually(lambda: bench.link.is_connected)
+        await asyncio.to_thread(broker.kill)
+        await eventually(lambda: not bench.link.is_connected)
+        bench.link.tell(Answered(SAID, "Still here.", "Still here."))
+        async with subscribed_first(broker) as client:
+            [answer] = await read(client, "home/voice/answer")
+            assert json.loads(answer)["speech"] == "Still here."
+            await eventually(lambda: bench.link.is_connected)
+            await client.publish("home/voice/utterance", "again", qos=1)
+            await bench.has_heard(1)
+
+
+@asynccontextmanager
+async def subscribed_first(broker: BrokerProcess) -> AsyncIterator[aiomqtt.Client]:
+    """Somebody who subscribes before the link is back: its session outlives a first, short visit of the broker."""
+    await asyncio.to_thread(broker.start)
+    async with outsider(broker) as client:
+        yield client
+
+
+async def test_what_waits_for_the_broker_is_bounded_and_the_latest_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = BrokerProcess("amqtt", tmp_path)
+    bench = Bench(broker.url)
+    for number in range(MAX_KEPT + 5):
+        bench.link.tell(Answered(Utterance(str(number), "x"), "", ""))
+    kept = [json.loads(payload)["id"] for _, payload in bench.link._outbox]
+    assert kept == [str(number) for number in range(5, MAX_KEPT + 5)]
+    broker.start()
+    try:
+        async with bench.running():
+            await eventually(lambda: not bench.link._outbox)
+    finally:
+        broker.kill()
+    assert "5 messages for the MQTT broker were dropped" in caplog.text
+
+
+async def test_the_attempts_to_reach_a_broker_come_after_growing_delays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "toolrun.voice")
+    bench = Bench(BrokerProcess("amqtt", tmp_path).url)
+    async with bench.running():
+        await eventually(lambda: len(_delays(caplog)) >= 4)
+    assert _delays(caplog)[:4] == ["0.1", "0.2", "0.2", "0.2"]
+
+
+def _delays(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [record.getMessage() for record in caplog.records]
+    return [line.split()[-2] for line in lines if line.startswith("next attempt")]
+
+
+async def test_a_broker_that_hangs_up_at_once_is_not_asked_in_a_circle(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "toolrun.voice")
+    visits = 0
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal visits
+        visits += 1
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        bench = Bench(f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with bench.running():
+            await eventually(lambda: len(_delays(caplog)) >= 3)
+    assert _delays(caplog)[:3] == ["0.1", "0.2", "0.2"]
+    assert visits <= len(_delays(caplog)) + 1
+
+
+async def test_a_wrong_password_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker = BrokerProcess("mosquitto", tmp_path, extra_settings="allow_anonymous false\n")
+    broker.start()
+    bench = Bench(broker.url.replace("//", "//me:hunter2@"))
+    try:
+        async with bench.running():
+            await eventually(lambda: "cannot be reached" in caplog.text)
+    finally:
+        broker.kill()
+    assert "Not authorized" in caplog.text
+    assert "hunter2" not in caplog.text
