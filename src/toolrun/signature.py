@@ -127,6 +127,10 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
 
 def read_output(function: Callable[..., object]) -> Schema | None:
     """The JSON Schema of what a function returns, if that is an object whose fields are known; otherwise None."""
+    if inspect.isfunction(function):
+        written = function.__annotations__.get("return")
+        if written is None or written in (str, int, float, bool, list, dict, "str", "int", "float", "bool", "None"):
+            return None  # most functions; to resolve all hints takes longer than the rest of a listing
     try:
         hint = _hints(function).get("return")
     except DefinitionError:

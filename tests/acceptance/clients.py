@@ -1,4 +1,4 @@
-"""What the tests of AI clients share: an executor that remembers, and tools of the kinds that the specification names."""
+"""What the tests of AI clients share: an executor that remembers, and a tool as the specification has it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite(
+    "acceptance.clients",
     "acceptance.processes",
     "acceptance.project",
     "acceptance.proofs",

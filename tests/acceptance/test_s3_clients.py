@@ -1,4 +1,4 @@
-"""S3.6 and S3.16.3: AI clients convert the formats of tools, and execute the original tools through the ToolExecutor."""
+"""S3.6 and S3.16.3: AI clients convert the formats of tools, and execute the originals through the ToolExecutor."""
 
 from __future__ import annotations
 

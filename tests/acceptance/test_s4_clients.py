@@ -106,7 +106,7 @@ async def test_s4_1_2_tool_call_loop_with_langchain_messages(ollama: Side, parts
 
 @pytest.mark.scenario("S4.1.3")
 async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
-    """Results reach the model as text: of `[text, artifacts]` the text, of an object its JSON; each in a ToolMessage."""
+    """Results reach the model in ToolMessages as text: of `[text, artifacts]` the text, of an object its JSON."""
     results: dict[str, Any] = {
         "words": "just text",
         "both": [{"type": "text", "text": "the text"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}],

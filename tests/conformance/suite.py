@@ -1,4 +1,4 @@
-"""Installs the conformance suite and the inspector, and runs them. Run as a program it only installs.
+"""Installs the conformance suite and the inspector, and runs them.
 
 They are npm packages, and need Node 22: where the machine has an older one, npm brings it along. All of it goes to
 .cache/conformance at the root, once for each change of package.json.
@@ -10,24 +10,21 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packages import CACHE, node, npm_install
+
 HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".cache" / "conformance"
-MODULES = CACHE / "node_modules"
+MODULES = CACHE / "conformance" / "node_modules"
 SUITES = ("conformance-0.1", "conformance-0.2")
 INSPECTOR = MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
 OLDEST_NODE = 22
 LIMIT = 110.0
-
-
-class MissingError(Exception):
-    """The suite cannot be had on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +39,8 @@ class Check:
 
 def install() -> None:
     """Raises MissingError with the reason."""
-    wanted = (HERE / "package.json").read_text(encoding="utf-8")
-    done = CACHE / "installed.json"
-    if done.exists() and done.read_text(encoding="utf-8") == wanted:
-        return
-    if shutil.which("npm") is None:
-        raise MissingError("npm is not there")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (CACHE / "package.json").write_text(wanted, encoding="utf-8")
-    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    installed = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, timeout=600, check=False)
-    if installed.returncode != 0:
-        raise MissingError(f"npm cannot install it: {installed.stderr.strip()[-500:]}")
-    done.write_text(wanted, encoding="utf-8")
-
-
-def node() -> str:
-    """Raises MissingError if there is none that is new enough."""
-    brought = next(MODULES.glob("node-*/bin/node"), None)
-    own = shutil.which("node")
-    if own is not None:
-        version = subprocess.run([own, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
-        if int(version.lstrip("v").partition(".")[0]) >= OLDEST_NODE:
-            return own
-    if brought is None:
-        raise MissingError(f"Node {OLDEST_NODE} or newer is not there, and npm has none for this machine")
-    return str(brought)
+    npm_install(HERE / "package.json", "conformance")
+    node(MODULES, OLDEST_NODE)
 
 
 def run(
@@ -76,7 +49,7 @@ def run(
     """Run a JavaScript program; a suite by its name."""
     path = MODULES / program / "dist" / "index.js" if isinstance(program, str) else program
     return subprocess.run(
-        [node(), str(path), *arguments],
+        [node(MODULES, OLDEST_NODE), str(path), *arguments],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
@@ -87,13 +60,20 @@ def run(
     )
 
 
+def run_side_by_side(commands: Sequence[tuple[str, ...]]) -> str:
+    """Run a suite several times, a few at once. Their output."""
+    with ThreadPoolExecutor(3) as threads:
+        return "".join(done.stdout + done.stderr for done in threads.map(lambda command: run(*command), commands))
+
+
 @functools.cache
-def scenarios(suite: str, side: str) -> list[str]:
-    """What a suite has for servers or clients."""
+def scenarios(suite: str, side: str, revision: str | None = None) -> list[str]:
+    """What a suite has for servers or clients, in one revision of the protocol or in all."""
     text = run(suite, "list").stdout
     parts = re.split(r"^(\w+)[\w ]* scenarios .*:$", text, flags=re.MULTILINE)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))[side.capitalize()]
-    return re.findall(r"^\s+- (\S+)", found, re.MULTILINE)
+    named = re.findall(r"^\s+- (\S+) \[(.*)\]", found, re.MULTILINE)
+    return [name for name, revisions in named if revision is None or revision in revisions]
 
 
 def checks(output: Path, side: str, names: Sequence[str]) -> Iterator[Check]:
@@ -105,7 +85,3 @@ def checks(output: Path, side: str, names: Sequence[str]) -> Iterator[Check]:
         found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
         for it in found:
             yield Check(scenario, it["id"], it["status"], it.get("errorMessage") or "")
-
-
-if __name__ == "__main__":
-    install()

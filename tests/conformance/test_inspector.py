@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ def inspect(target: list[str], era: str, tmp_path: Path, *options: str) -> subpr
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_lists_and_calls(transport: str, era: str, tmp_path: Path) -> None:
-    with served(cwd=PROJECT) as server:
-        target = [str(TOOLRUN), "serve"] if transport == "stdio" else [server.url]
+    with served(cwd=PROJECT) if transport == "http" else nullcontext() as server:
+        target = [server.url] if server is not None else [str(TOOLRUN), "serve"]
         listed = inspect(target, era, tmp_path, "--method", "tools/list")
         assert listed.returncode == 0, listed.stderr
         tools = {tool["name"]: tool for tool in json.loads(listed.stdout)["tools"]}
@@ -37,6 +38,8 @@ def test_the_inspector_lists_and_calls(transport: str, era: str, tmp_path: Path)
         [block] = json.loads(good.stdout)["content"]
         assert block == {"type": "text", "text": "This is a simple text response for testing."}
 
+        if server is None:
+            return
         bad = inspect(target, era, tmp_path, *call, "test_custom_headers", "--tool-arg", "priority=1")
         assert "missing 'region'" in bad.stdout
         assert bad.returncode == 5  # what it says of `isError`

@@ -249,3 +249,13 @@ async def test_a_conversation_moves_to_another_provider(executor: ToolExecutor, 
         moved = await second.client(executor).query("Sure?", history=reply.messages)
         assert moved.text == "Still three."
         assert second.results(0)[0] == "3"
+
+
+async def test_a_conversation_goes_on_when_its_tools_are_gone(side: Side, executor: ToolExecutor) -> None:
+    side.server.play(Step(calls=[Asked("add", {"a": 1, "b": 2})]), Step(text="Three."), Step(text="I cannot any more."))
+    client = side.client(executor)
+    reply = await client.query("1 + 2?")
+    for name in ("add", "fail"):
+        executor.manager.remove(name)
+    assert (await client.query("3 + 4?", history=reply.messages)).text == "I cannot any more."
+    assert side.offered(2) == []

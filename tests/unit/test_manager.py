@@ -111,3 +111,14 @@ def test_a_schema_that_cannot_be_used_is_refused_and_the_collection_is_unchanged
     assert str(caught.value).startswith("Tool 'object': ")
     assert reason in str(caught.value)
     assert [it.name for it in manager] == ["add"]
+
+
+def test_changes_are_told_and_nothing_else() -> None:
+    manager, changes = ToolManager([add]), []
+    manager.on_change.append(lambda: changes.append(list(manager.by_name)))
+    made = manager.add(search)
+    manager.add(made)
+    manager.remove("nobody")
+    manager.remove("add")
+    manager.get("search")
+    assert changes == [["add", "search"], ["search"]]

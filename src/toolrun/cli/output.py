@@ -44,6 +44,10 @@ class Output:
         """Print a text as it is; on a terminal with its control characters made visible."""
         self._write(f"{visible(text) if self.is_terminal else text}\n")
 
+    def piece(self, text: str) -> None:
+        """Print a part of a text that is still coming, in the same way."""
+        self._write(visible(text) if self.is_terminal else text)
+
     def json(self, value: JSON) -> None:
         """Print a value as JSON: indented on a terminal, on one line in a pipe."""
         import json

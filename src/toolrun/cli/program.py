@@ -34,6 +34,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "describe": Entry("description", "Show what a tool does and which parameters it takes."),
     "call": Entry("call", "Call a tool and print its result."),
     "voice": Entry("voice", "Answer what is said, with the tools."),
+    "ask": Entry("ask", "Ask a model, which may use the tools."),
+    "chat": Entry("chat", "Talk with a model, which may use the tools."),
     "serve": Entry("serve", "Offer the tools to MCP clients."),
     "import": Entry("importing", "Find the MCP servers of other programs, and copy them."),
     "install": Entry("install", "Make an MCP client use the tools of this project."),

@@ -79,7 +79,7 @@ def run(
     finally:
         interrupt.settle()
         threads.shutdown(wait=False, cancel_futures=True)
-        _end(loop, invocation)
+        end_loop(loop, invocation)
         for number, handler in before.items():
             signal.signal(number, handler)
     if interrupt.happened:
@@ -87,7 +87,8 @@ def run(
     return result
 
 
-def _end(loop: asyncio.AbstractEventLoop, invocation: Invocation) -> None:
+def end_loop(loop: asyncio.AbstractEventLoop, invocation: Invocation) -> None:
+    """Give what is left on the loop a moment to end. The loop must not be running."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

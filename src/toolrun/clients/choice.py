@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from toolrun.clients.extra import missing
 from toolrun.clients.limits import TurnLimits
-from toolrun.errors import ConfigError
+from toolrun.errors import ConfigError, UsageError
 from toolrun.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -119,6 +120,17 @@ def open_client(
     choice: Choice, executor: ToolExecutor, settings: ModelSettings, environ: Mapping[str, str], root: Path
 ) -> ModelClient:
     """The client for a model. Raises ToolrunError with what to do if it cannot be made."""
+    try:
+        return _open(choice, executor, settings, environ, root)
+    except ImportError as error:  # what all clients need
+        if choice.provider != "scripted":
+            raise missing(choice.provider, error) from error
+        raise UsageError(f"'{error.name}' is not installed. Install it with: pip install langchain-core") from error
+
+
+def _open(
+    choice: Choice, executor: ToolExecutor, settings: ModelSettings, environ: Mapping[str, str], root: Path
+) -> ModelClient:
     limits = TurnLimits(
         rounds=settings.rounds, calls=settings.calls, time=settings.time, answer_time=settings.answer_time
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from toolrun.clients.content import Abilities, from_profile
 from toolrun.clients.dialect import Offer, for_provider
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
     from toolrun.clients.round import Emit
     from toolrun.executor import ToolExecutor
+
+_NO_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": "no_tool",
+        "description": "There are no tools at present.",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
 
 
 class ModelClient:
@@ -66,7 +75,9 @@ class ModelClient:
         """
         return await Turn(self, question, history, on_event).run()
 
-    async def stream(self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()) -> AsyncIterator[Event]:
+    async def stream(
+        self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()
+    ) -> AsyncGenerator[Event, None]:
         """The same, event by event; the last one is `Done` with the reply.
 
         Whoever leaves the iteration early interrupts the turn: `contextlib.aclosing` does so at once.
@@ -84,19 +95,27 @@ class ModelClient:
             if not turn.cancelled():
                 turn.exception()  # it was raised above, or nobody is there any more to whom it could be
 
-    def offer(self, *, closed: bool) -> tuple[Any, Offer]:
+    def offer(self, messages: Sequence[BaseMessage], *, closed: bool) -> tuple[Any, Offer]:
         """The chat model with the tools that there are now, and what they are called. `closed`: it may not use them."""
         tools = self.executor.manager.tools
         if len(tools) != len(self._tools) or not all(map(operator.is_, tools, self._tools)):
             self._tools, self._models = tools, {}
             self._offer = for_provider(tools, self.provider.dialect)
+        if not tools:
+            return self._without_tools(messages), self._offer
         if closed not in self._models:
             self._models[closed] = self._bind(closed)
         return self._models[closed], self._offer
 
+    def _without_tools(self, messages: Sequence[BaseMessage]) -> Any:
+        """The tools of earlier calls may be gone, but providers that can forbid calls want some to be named."""
+        if self.provider.no_tools is None or not any(isinstance(message, ToolMessage) for message in messages):
+            return self.chat_model
+        return self.chat_model.bind_tools([_NO_TOOL], tool_choice=self.provider.no_tools)
+
     def _bind(self, closed: bool) -> Any:
         choice = self.provider.no_tools if closed else None
-        if not self._offer.tools or (closed and choice is None):
+        if closed and choice is None:
             return self.chat_model
         options = {"tool_choice": choice} if closed else {}
         try:

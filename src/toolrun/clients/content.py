@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -70,8 +70,7 @@ def shown(result: ToolResult, limit: int | None, sight: Sight, wording: Wording)
     if limit is None or (result.max_chars is not None and result.max_chars < limit):
         limit = result.max_chars
     if not has_images(result):
-        whole = ToolResult(**{**_fields(result), "max_chars": limit}) if limit != result.max_chars else result
-        return whole.text, []
+        return (result if limit == result.max_chars else replace(result, max_chars=limit)).text, []
     lines: list[str] = []
     images: Blocks = []
     for block in result.content:
@@ -86,10 +85,6 @@ def shown(result: ToolResult, limit: int | None, sight: Sight, wording: Wording)
     if not images or sight is Sight.AFTER_RESULTS:
         return text or "(an image, shown below)", images
     return [*([{"type": "text", "text": text}] if text else []), *images], []
-
-
-def _fields(result: ToolResult) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in ToolResult.__slots__}
 
 
 def _is_image(block: Mapping[str, JSON]) -> bool:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,7 +128,9 @@ def _load(model: LocalChatModel) -> Any:
     try:
         return xllamacpp.Server(options)
     except RuntimeError as error:
-        raise ConfigError(f"{model.path} cannot be loaded: it is no GGUF file, or there is not enough memory.") from error
+        raise ConfigError(
+            f"{model.path} cannot be loaded: it is no GGUF file, or there is not enough memory."
+        ) from error
 
 
 class _Answer:
@@ -201,7 +203,7 @@ class _Answer:
         return ModelRequestError(f"{_LABEL} '{name}' failed: {reason}.")
 
 
-async def _in_thread(speak: Callable[[Callable[[Any], bool]], None]) -> AsyncIterator[Any]:
+async def _in_thread(speak: Callable[[Callable[[Any], bool]], None]) -> AsyncGenerator[Any, None]:
     """What `speak` passes on. Leaving early tells it to stop, and does not wait until it has."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[Any] = asyncio.Queue()

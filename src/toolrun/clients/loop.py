@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _LONG: Final = 4_000
 """Characters of results from which on the size of the model's context matters."""
 
+_LONGEST_WAIT: Final = 30.0
+"""Seconds that a provider may ask to wait before it is asked again."""
+
 
 class Turn:
     """One question, as many rounds of tools as the model wants and may have, one reply."""
@@ -108,18 +111,19 @@ class Turn:
 
     async def _ask(self, *, closed: bool = False) -> tuple[conversation.Answer, Offer]:
         """The model's next answer, added to the messages. It is asked again only if nothing of an answer had come."""
-        model, offer = self._client.offer(closed=closed)
+        model, offer = self._client.offer(self.messages, closed=closed)
         sent = self._client.sent(self.messages)
         chunks: list[AIMessage] = []
         for delay in (*self._client.retry_delays, None):
             try:
-                await self._receive(model.astream(sent), chunks)
+                message = await self._receive(model.astream(sent), chunks)
                 break
             except ModelError as error:
-                if chunks or delay is None or not error.is_retryable:
+                wait = error.retry_after or 0
+                if chunks or delay is None or not error.is_retryable or wait > _LONGEST_WAIT:
                     raise
-                await asyncio.sleep(max(delay, error.retry_after or 0))
-        answer = conversation.settle(conversation.join(chunks), self._taken)
+                await asyncio.sleep(max(delay, wait))
+        answer = conversation.settle(message, self._taken)
         self.messages.append(answer.message)
         used = answer.message.usage_metadata
         if used is not None:
@@ -127,8 +131,8 @@ class Turn:
             self._output_tokens += used["output_tokens"]
         return answer, offer
 
-    async def _receive(self, stream: AsyncGenerator[AIMessage, None], chunks: list[AIMessage]) -> None:
-        """Collect an answer and pass its text on. Of one that breaks off, what was said is kept."""
+    async def _receive(self, stream: AsyncGenerator[AIMessage, None], chunks: list[AIMessage]) -> AIMessage:
+        """Collect an answer in `chunks` and pass its text on. Of one that breaks off, what was said is kept."""
         emit, about = self._emit, self._client.about
         try:
             async with asyncio.timeout(self._limits.answer_time) as limit, contextlib.aclosing(stream):
@@ -138,6 +142,7 @@ class Turn:
                         emit(Text(str(text)))
             if not self._client.is_complete(chunks):
                 raise ModelUnavailableError(f"{about.label} broke off in the middle of its answer. Ask again.")
+            return conversation.join(chunks)
         except BaseException as error:
             said = "".join(chunk.text for chunk in chunks)
             if said.strip():

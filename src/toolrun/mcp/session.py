@@ -125,7 +125,7 @@ class Session:
             await asyncio.sleep(_LISTEN_AGAIN)
             changed()  # what happened meanwhile was told to nobody
 
-    async def _discover(self, limit: float) -> bool:
+    async def _discover(self, limit: float, *, is_second: bool = False) -> bool:
         """Whether the server speaks the newer era."""
         meta = _modern_meta()
         headers = {"mcp-protocol-version": MODERN, "mcp-method": "server/discover"}
@@ -134,6 +134,8 @@ class Session:
                 result = await self.channel.request("server/discover", {"_meta": meta}, headers=headers)
         except (RpcError, BadAnswerError) as error:
             supported = error.data.get("supported") if isinstance(error, RpcError) and _is_map(error.data) else None
+            if isinstance(supported, list) and MODERN in supported and not is_second:
+                return await self._discover(limit, is_second=True)  # refused, and named: the protocol says to try again
             if isinstance(supported, list) and supported and not set(LEGACY) & set(map(str, supported)):
                 raise
             return False

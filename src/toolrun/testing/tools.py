@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from toolrun.context import Call
 from toolrun.definition import schema_of
@@ -28,6 +28,7 @@ class RecordedTool:
     """Arguments, result, error; the last one that fits is given."""
     received: list[Mapping[str, JSON]] = field(default_factory=list)
     """The arguments of the calls that were made, in order."""
+    inline: ClassVar[bool] = True  # a lookup needs no thread
 
     def invoke(self, arguments: Mapping[str, JSON]) -> JSON:
         self.received.append(dict(arguments))

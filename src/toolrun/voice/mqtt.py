@@ -18,8 +18,8 @@ import logging
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -108,6 +108,8 @@ class MqttLink:
         self._delays = delays
         self._redactor = redactor or Redactor()
         self._outbox: deque[tuple[str, str]] = deque()
+        self._sending: tuple[str, str] | None = None
+        """The one that is on its way, and not yet acknowledged."""
         self._dropped = 0
         self._news = asyncio.Event()
 
@@ -123,35 +125,55 @@ class MqttLink:
 
     async def run(self) -> None:
         """Stay connected until this is cancelled; then say goodbye."""
-        failures = 0
+        failures, is_missed = 0, False
         while True:
             began = time.monotonic()
-            error = await self._stay_connected()
+            error = await self._stay_connected(logging.WARNING if is_missed else logging.INFO)
             if self.is_connected:
-                logger.warning("the MQTT broker at %s is lost: %s", self.address, error)
-                self.is_connected = False
-            elif not failures:
-                logger.warning("the MQTT broker at %s cannot be reached: %s", self.address, error)
+                logger.warning("the MQTT broker at %s is lost: %s. Connecting again.", self.address, error)
+            elif not is_missed:
+                logger.warning("the MQTT broker at %s cannot be reached: %s. Trying on.", self.address, error)
+            self.is_connected, is_missed = False, True
             failures = 0 if time.monotonic() - began >= _STABLE else failures + 1
             delay = max(_SHORTEST_DELAY, self._delays[min(failures, len(self._delays)) - 1] if failures else 0)
             logger.info("next attempt to reach the MQTT broker in %g s", delay)
             await asyncio.sleep(delay)
 
-    async def _stay_connected(self) -> Exception:
-        """One connection, from its beginning to its end: why it ended."""
+    async def _stay_connected(self, level: int) -> Exception:
+        """One connection, from its beginning to its end: why it ended. `level` is that of the good news."""
         import aiomqtt
 
         try:
-            async with self._client() as client:
-                await self._introduce(client)
+            async with self._connection() as client:
+                await self._introduce(client, level)
+                _check_cancelled()
                 try:
                     await until_one_ends(self._listen(client), self._send(client))
                 except asyncio.CancelledError:
                     await self._say_goodbye(client)
                     raise
         except (aiomqtt.MqttError, OSError) as error:
+            _check_cancelled()
             return error
         return aiomqtt.MqttError("it ended the connection")
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
+        """A connection that ends with the block, also one that is being made: aiomqtt would leave its socket open."""
+        client = self._client()
+        connecting = asyncio.ensure_future(client.__aenter__())
+        try:
+            await asyncio.shield(connecting)
+            yield client
+        except BaseException:
+            client.timeout = _GOODBYE
+            raise
+        finally:
+            try:
+                await client.__aexit__(None, None, None)
+            finally:
+                connecting.cancel()
+                await asyncio.wait({connecting})
 
     def _client(self) -> aiomqtt.Client:
         import aiomqtt
@@ -167,13 +189,15 @@ class MqttLink:
             timeout=_TIMEOUT,
             keepalive=_KEEPALIVE,
             max_queued_incoming_messages=MAX_KEPT,
+            logger=logging.Logger("aiomqtt", logging.CRITICAL),  # what it would say is said here
         )
 
-    async def _introduce(self, client: aiomqtt.Client) -> None:
+    async def _introduce(self, client: aiomqtt.Client, level: int) -> None:
         await client.subscribe(f"{self.prefix}/utterance", qos=1)
         await client.publish(f"{self.prefix}/status", "online", qos=1, retain=True)
         self.is_connected = True
-        logger.info("connected with the MQTT broker at %s", self.address)
+        self._sending = None
+        logger.log(level, "connected with the MQTT broker at %s", self.address)
         if self._dropped:
             logger.warning("%d messages for the MQTT broker were dropped while it was away", self._dropped)
             self._dropped = 0
@@ -200,17 +224,24 @@ class MqttLink:
 
     async def _flush(self, client: aiomqtt.Client) -> None:
         while self._outbox:
-            first = self._outbox[0]
-            await client.publish(*first, qos=1)
-            if self._outbox and self._outbox[0] is first:  # it may have been dropped meanwhile
-                self._outbox.popleft()
+            self._sending = self._outbox[0]
+            await client.publish(*self._sending, qos=1)
+            self._drop_sent()
+            _check_cancelled()
+
+    def _drop_sent(self) -> None:
+        if self._outbox and self._outbox[0] is self._sending:  # else it was dropped meanwhile
+            self._outbox.popleft()
+        self._sending = None
 
     async def _say_goodbye(self, client: aiomqtt.Client) -> None:
         import aiomqtt
 
+        self._drop_sent()  # it is acknowledged before what follows
         with suppress(aiomqtt.MqttError, TimeoutError):
             async with asyncio.timeout(_GOODBYE):
-                await self._flush(client)
+                for message in list(self._outbox):
+                    await client.publish(*message, qos=1)
                 await client.publish(f"{self.prefix}/status", "offline", qos=1, retain=True)
 
 
@@ -261,6 +292,14 @@ def message_of(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, JS
             else:
                 content["arguments"] = _json(redactor.value(call.arguments))
             return "tool", content
+
+
+def _check_cancelled() -> None:
+    """Raise a cancellation that got lost: aiomqtt raises its own errors over one, and `asyncio.wait_for` of Python 3.11
+    forgets one that comes together with the result."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _json(value: object) -> JSON:

@@ -31,7 +31,7 @@ _MODEL_ERRORS: Final = {
 }
 """Classes of `toolrun.clients.errors` by name: the clients need packages that not every user has."""
 _TABLES: Final[Mapping[str, frozenset[str] | None]] = {
-    "tool": frozenset(ErrorKind),
+    "tool": frozenset(kind.value for kind in ErrorKind),
     "model": frozenset(_MODEL_ERRORS.values()),
     "systems": None,
 }

@@ -25,8 +25,8 @@ _INLINE: Final = (
     (re.compile(r"<!--.*?-->", re.DOTALL), " "),
     (re.compile(r"!\[([^][]*)\]\([^()]*\)"), r"\1"),  # image
     (re.compile(r"\[([^][]+)\]\([^()]*(?:\([^()]*\)[^()]*)*\)"), r"\1"),  # link
-    (re.compile(r"\[([^][]+)\]\[[^][]*\]"), r"\1"),  # link by reference
     (re.compile(r"\[\^?\d{1,3}\]"), ""),  # footnote
+    (re.compile(r"\[([^][]+)\]\[[^][]*\]"), r"\1"),  # link by reference
     (re.compile(r"<(?:https?://|mailto:)[^<>\s]+>"), "a link"),
     (re.compile(r"\bhttps?://[^\s<>()\[\]]*[^\s<>()\[\].,;:!?\"']"), "a link"),
     (re.compile(r"</?[A-Za-z][^<>]{0,200}>"), " "),  # HTML

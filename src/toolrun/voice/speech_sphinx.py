@@ -8,6 +8,7 @@ does, which knows no grammar at all and so fits anything.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,8 @@ _COMMANDS: Final = "commands"
 _PHONES: Final = "phones"
 _FRAME: Final = RATE // 100
 """Samples in what the engine counts by."""
+_SHORTEST: Final = RATE // 10 * WIDTH
+"""Bytes below which there is no word, and nothing for the engine to work on."""
 _STRETCH: Final = 25
 """Frames in which silence is listened to again."""
 _LOUD: Final = 0.3
@@ -44,7 +47,7 @@ class SphinxRecogniser:
         pronunciations: Mapping[str, str] | None = None,
         margin: float = MARGIN,
     ) -> None:
-        """`pronunciations` go before the dictionary: `{"tradfri": "T R AA D F R IY"}`."""
+        """`pronunciations` are added to those of the dictionary: `{"tradfri": "T R AO D F R IY"}`."""
         self._decoder = _decoder()
         self._margin = margin
         self._lock = threading.Lock()  # the decoder has one utterance at a time
@@ -55,7 +58,7 @@ class SphinxRecogniser:
         try:
             for word, phones in self.grammar.pronunciations.items():
                 if word in own or not self._decoder.lookup_word(word):
-                    self._decoder.add_word(word, phones, True)
+                    self._decoder.add_word(self._free_name(word), phones, True)
             self._decoder.add_jsgf_string(_COMMANDS, self.grammar.jsgf)
         except RuntimeError as error:
             raise SpeechError(
@@ -64,6 +67,8 @@ class SphinxRecogniser:
 
     def hear(self, pcm: bytes) -> str:
         """The command that is said, with devices as they are written; empty if it is none."""
+        if len(pcm) < _SHORTEST:
+            return ""
         with self._lock:
             heard = self._decode(_COMMANDS, pcm)
             written = self.grammar.written(heard.hypstr) if heard is not None else ""
@@ -79,9 +84,16 @@ class SphinxRecogniser:
     def _decode(self, search: str, pcm: bytes) -> Any:
         self._decoder.activate_search(search)
         self._decoder.start_utt()
-        self._decoder.process_raw(pcm, full_utt=True)
-        self._decoder.end_utt()
+        try:
+            self._decoder.process_raw(pcm[: len(pcm) - len(pcm) % WIDTH], full_utt=True)
+        finally:
+            self._decoder.end_utt()
         return self._decoder.hyp()
+
+    def _free_name(self, word: str) -> str:
+        """The word, or what the engine calls a further pronunciation of one that it knows: word(2), word(3), …"""
+        names = itertools.chain([word], (f"{word}({number})" for number in itertools.count(2)))
+        return next(name for name in names if not self._decoder.lookup_word(name))
 
     def _log(self, hypothesis: Any) -> float:
         return float(self._decoder.logmath.log(hypothesis.score)) if hypothesis.score > 0 else float("-inf")

@@ -130,8 +130,6 @@ def _resampled(samples: Sequence[float], rate: int) -> Sequence[float]:
         return samples
     common = math.gcd(rate, RATE)
     phases, step = RATE // common, rate // common
-    if phases > 2_000:  # a rate with next to nothing in common with ours: the nearest that has
-        return _resampled(samples, round(rate / 100) * 100)
     cutoff = 0.95 * min(1.0, RATE / rate)  # frequencies that our rate cannot hold are left out
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)
     weights = [_weights(phase / phases, cutoff, reach) for phase in range(phases)]

@@ -154,7 +154,7 @@ def decode(line: bytes) -> Message:
 
 
 def exact(line: bytes, data: Any) -> Any:
-    """`data`, which orjson has read from the line, with every integer as it is: it makes floats of those beyond 64 bits."""
+    """What orjson read from a line, with every integer as it is: it makes floats of those beyond 64 bits."""
     if _LONG not in line.translate(_DIGITS):
         return data
     import json

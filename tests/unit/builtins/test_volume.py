@@ -31,7 +31,7 @@ esac
     "pactl": r"""
 [ "$LC_ALL" = C ] || exit 3
 case "$1 $2" in
-  "get-sink-volume @DEFAULT_SINK@") 
+  "get-sink-volume @DEFAULT_SINK@")
     echo "Volume: front-left: 26214 /  $volume% / -23.88 dB,   front-right: 26214 /  $volume% / -23.88 dB" ;;
   "get-sink-mute @DEFAULT_SINK@") [ "$muted" = 1 ] && echo "Mute: yes" || echo "Mute: no" ;;
   "set-sink-volume @DEFAULT_SINK@") volume=${3%\%} ;;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -33,11 +34,17 @@ def test_a_client_loads_only_its_own_provider() -> None:
     assert not loaded_by("from toolrun.clients import ModelClient") & {"langchain_ollama", "langchain_anthropic"}
 
 
-@pytest.mark.parametrize("name", ["anthropic", "ollama"])
-def test_a_missing_package_names_the_extra(name: str) -> None:
-    client = {"anthropic": "AnthropicClient", "ollama": "OllamaClient"}[name]
+@pytest.mark.parametrize(
+    ("name", "module", "client"),
+    [
+        ("anthropic", "langchain_anthropic", "AnthropicClient"),
+        ("ollama", "langchain_ollama", "OllamaClient"),
+        ("local", "xllamacpp", "LocalClient"),
+    ],
+)
+def test_a_missing_package_names_the_extra(name: str, module: str, client: str) -> None:
     said = run(
-        f"import sys; sys.modules['langchain_{name}'] = None\n"
+        f"import sys; sys.modules['{module}'] = None\n"
         f"try:\n    from toolrun.clients import {client}\n"
         "except Exception as error:\n    print(type(error).__name__, error)"
     )
@@ -48,6 +55,8 @@ def test_a_missing_package_names_the_extra(name: str) -> None:
 @pytest.mark.parametrize("package", [toolrun.clients, toolrun.testing], ids=lambda it: it.__name__)
 def test_all_public_names_are_there(package: object) -> None:
     for name in package.__all__:  # type: ignore[attr-defined]
+        if name.startswith("Local") and find_spec("xllamacpp") is None:
+            continue
         assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         _ = package.nonsense  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ ROUNDS = 10_000
 ANTHROPIC = ChatAnthropic(model_name="claude-sonnet-5-5", api_key="x", max_tokens=100)  # type: ignore[arg-type,call-arg]
 OLLAMA = ChatOllama(model="qwen3:0.6b")
 TOOLS = [{"name": "lamp", "description": "A lamp.", "input_schema": {"type": "object", "properties": {}}}]
-NAMES = ["lamp", "lamp", "lamp", "fail", "slow", "nobody", "", "not a name!", "x" * 200, "функция"]
+NAMES = ["lamp", "lamp", "fail", "slow", "slow", "nobody", "", "not a name!", "x" * 200, "функция"]
 IDS = ["", "a", "b", "a:b/c", "call_0", "call_1", None]
 RAWS = ['{"number": 1}', '{"number": ', "nonsense", "[1]", "null", "", '{"number": 1}{"number": 2}', '"text"']
 STOPS = ["stop", "stop", "stop", "tool_calls", "length", "max_tokens", None]
@@ -127,7 +127,8 @@ def tools() -> ToolManager:
 
     async def slow(number: int = 0) -> str:
         """Take a moment."""
-        await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
         return "done"
 
     return ToolManager([lamp, fail, slow])
@@ -136,8 +137,8 @@ def tools() -> ToolManager:
 async def play(chaos: Chaos, client: ModelClient, history: list[BaseMessage]) -> list[BaseMessage]:
     """One turn, which may be cancelled at any point. The conversation after it."""
     turn = asyncio.ensure_future(client.query("Go on.", history))
-    if chaos.random.random() < 0.2:
-        for _ in range(chaos.random.randrange(60)):
+    if chaos.random.random() < 0.3:
+        for _ in range(chaos.random.randrange(40)):
             await asyncio.sleep(0)
         turn.cancel()
     client.interrupted = None

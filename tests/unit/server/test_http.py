@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import MutableMapping
 from typing import Any
@@ -49,6 +50,20 @@ def test_a_port_that_is_taken_is_refused() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*; choose another port"):
             listen(Address("127.0.0.1", port))
+
+
+async def test_answers_are_sent_at_once() -> None:
+    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with listen(Address("127.0.0.1", 0)) as listening:
+        async with await asyncio.start_server(note, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            assert await asyncio.wait_for(accepted, 30) != 0
+            writer.close()
 
 
 async def ask(address: Address, method: str = "POST", **headers: str) -> tuple[int, str]:

@@ -75,7 +75,7 @@ def test_models_can_be_asked_without_a_loop() -> None:
 
 
 def test_what_was_recorded_is_played_again(tmp_path: Path) -> None:
-    def divide(a: int, b: int) -> float:
+    async def divide(a: int, b: int) -> float:
         """Divide two numbers."""
         if b == 0:
             raise ToolError("Nobody divides by zero.")

@@ -40,7 +40,7 @@ class Bench:
 
     executor: ToolExecutor
     script: Sequence[Any]
-    settings: VoiceSettings = VoiceSettings()
+    settings: VoiceSettings = field(default_factory=VoiceSettings)
     time: float = 0.0
     events: list[VoiceEvent] = field(default_factory=list)
 
@@ -178,7 +178,10 @@ async def test_two_utterances_at_once_are_answered_one_after_the_other(
         first, second = bench.transcriber.hear("a on"), bench.transcriber.hear("b on")
         await bench.until(lambda: len(bench.answers) == 2)
     assert [(it.utterance.id, it.speech) for it in bench.answers] == [(first, "a is on."), (second, "b is on.")]
-    assert [it.event.type for it in bench.events if isinstance(it, ToolActivity)] == ["tool_started", "tool_finished"] * 2
+    assert [it.event.type for it in bench.events if isinstance(it, ToolActivity)] == [
+        "tool_started",
+        "tool_finished",
+    ] * 2
     assert bench.asked(2)[-3:] == ["a is on", "a is on", "b on"]
 
 
@@ -235,7 +238,7 @@ async def test_a_turn_that_was_interrupted_before_it_began_is_part_of_the_conver
     bench = Bench(executor, ["done"], VoiceSettings(mode="barge_in"))
     async with bench.running():
         bench.transcriber.hear("turn on the lamp")
-        while bench.transcriber._turn is None:
+        while bench.transcriber._turn is None:  # noqa: ASYNC110  an event would come a step of the loop too late
             await asyncio.sleep(0)
         bench.transcriber.hear("the red one")
         await bench.until(lambda: len(bench.answers) == 2)

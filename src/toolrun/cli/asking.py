@@ -1,0 +1,140 @@
+"""What `toolrun ask` and `toolrun chat` share: their options, the model that they use, and how a turn looks.
+
+The answer goes to stdout, what the tools do to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from toolrun.cli.output import Output, inform
+from toolrun.clients.choice import Choice, open_client
+from toolrun.clients.events import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
+from toolrun.config import Config
+from toolrun.errors import SideEffects
+from toolrun.redaction import Redactor
+from toolrun.result import ToolCall, ToolResult
+from toolrun.runtime import Runtime
+from toolrun.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from toolrun.clients.client import ModelClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LONGEST: Final = 160
+"""Characters of arguments and results that are shown."""
+_NOTES: Final = {
+    Ended.LENGTH: "The answer is cut off: it has reached the limit on its length.",
+    Ended.REPEATS: "The model made the same call again and again, and was asked to answer without tools.",
+    Ended.ROUNDS: "The model has used all its rounds of tools ([model] rounds), and was asked to answer without.",
+    Ended.CALLS: "The model has used all its calls ([model] calls), and was asked to answer without.",
+    Ended.TIME: "The time for tools is over ([model] time), and the model was asked to answer without.",
+}
+
+
+def model_options(function: F) -> F:
+    """The options that say which model is asked."""
+    model = click.option(
+        "--model",
+        metavar="PROVIDER:NAME",
+        help="anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE. Without it: [model], or what is there.",
+    )
+    system = click.option("--system", metavar="TEXT", help="What the model is told first, instead of [model] system.")
+    return model(system(function))
+
+
+def model_settings(config: Config, system: str | None) -> ModelSettings:
+    return config.model if system is None else replace(config.model, system=system)
+
+
+async def open_model(runtime: Runtime, choice: Choice, settings: ModelSettings) -> ModelClient:
+    """The client for a model. Raises ToolrunError."""
+    if choice.provider == "local":
+        inform(f"Loading {choice.model}")
+    root = runtime.config.root
+    # In a thread, because the package of a provider may take seconds to be imported.
+    return await asyncio.to_thread(open_client, choice, runtime.executor, settings, os.environ, root)
+
+
+async def wait_for_servers(runtime: Runtime) -> None:
+    """Wait until every MCP server is connected or has failed, and say so if it takes a while."""
+    waiting = [server.name for server in runtime.servers if not server.settled.is_set()]
+    if waiting:
+        inform(f"Connecting with {', '.join(waiting)}")
+        await runtime.ready()
+
+
+class Display:
+    """Shows one turn while it goes on."""
+
+    def __init__(self, output: Output, redactor: Redactor, *, streams: bool) -> None:
+        """`streams`: the answer is shown as it comes, with everything that the model says before it."""
+        self._output = output
+        self._redactor = redactor
+        self._streams = streams
+        self._is_in_line = False
+        self._pending = ""
+
+    def show(self, event: Event) -> None:
+        match event:
+            case Text(text=text) if self._streams:
+                self._say(text)
+            case ToolStarted(call=call):
+                self._note(f"{call.name} {self._arguments(call)}")
+            case ToolProgress(call=call, progress=it):
+                total = "" if it.total is None else f"/{it.total:g}"
+                self._note(f"{call.name}: {it.progress:g}{total} {it.message or ''}".rstrip())
+            case ToolFinished(call=call, result=result):
+                self._note(f"{call.name} {self._outcome(result)}")
+            case Done(reply=reply):
+                if not self._streams:
+                    self._output.text(reply.text)
+                self.end_line()
+                if reply.ended in _NOTES:
+                    inform(_NOTES[reply.ended])
+                if not reply.text.strip():
+                    inform("The model said nothing.")
+
+    def end_line(self) -> None:
+        """Whatever comes next begins on a line of its own."""
+        if self._is_in_line:
+            self._output.piece("\n")
+        self._is_in_line = False
+
+    def _say(self, text: str) -> None:
+        text = self._pending + text
+        self._pending = "\r" if text.endswith("\r") else ""  # the first half of a line end, perhaps
+        text = text.removesuffix("\r")
+        if text:
+            self._output.piece(text)
+            self._is_in_line = not text.endswith("\n")
+
+    def _note(self, line: str) -> None:
+        self.end_line()
+        inform(f"  {line}")
+
+    def _arguments(self, call: ToolCall) -> str:
+        given = self._redactor.value(call.arguments)
+        return _short(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str))
+
+    def _outcome(self, result: ToolResult) -> str:
+        text = _short(self._redactor.hide(result.error or "" if not result.success else result.text))
+        took = f"({result.execution_time_ms:.0f} ms)"
+        if result.success:
+            return f"→ {text} {took}"
+        if result.side_effects is SideEffects.NOT_STARTED:
+            return f"was not run: {text}"
+        return f"failed: {text} {took}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

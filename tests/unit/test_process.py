@@ -1,0 +1,69 @@
+"""Small programs of the system, run to their end or to ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from pathlib import Path
+
+import pytest
+
+from toolrun.process import run_program
+
+
+async def test_a_program_gets_its_input_and_gives_its_output() -> None:
+    done = await run_program(["sh", "-c", "cat; echo oops >&2; exit 3"], stdin=b"hello", timeout=30)
+    assert (done.code, done.output, done.errors, done.complaint) == (3, b"hello", "oops\n", "oops")
+
+
+async def test_without_a_word_the_complaint_is_the_code() -> None:
+    assert (await run_program(["false"], timeout=30)).complaint == "it ended with code 1"
+
+
+async def test_variables_are_added_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    done = await run_program(["sh", "-c", "echo $OURS $THEIRS"], variables={"THEIRS": "2"}, timeout=30)
+    assert done.output == b"1 2\n"
+
+
+async def test_more_output_than_wanted_is_cut() -> None:
+    done = await run_program(["head", "-c", "300000", "/dev/zero"], timeout=30, max_output=1000)
+    assert (done.code, len(done.output)) == (0, 1000)
+
+
+async def test_a_process_that_is_left_behind_does_not_hold_the_answer_back(tmp_path: Path) -> None:
+    done = await run_program(["sh", "-c", 'sleep 60 & echo $! > "$0"', str(tmp_path / "left")], timeout=30)
+    assert done.code == 0
+    os.kill(int((tmp_path / "left").read_text()), 9)
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+async def test_a_program_that_is_given_up_is_ended_with_what_it_started(tmp_path: Path, how: str) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    command = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', str(started)]
+    task = asyncio.create_task(run_program(command, timeout=1 if how == "timeout" else 60))
+    pids = [int(pid) for pid in (await asyncio.to_thread(started.read_text)).split()]
+    if how == "cancel":
+        task.cancel()
+    with pytest.raises(TimeoutError if how == "timeout" else asyncio.CancelledError):
+        await task
+    for pid in pids:
+        wait_until_ended(pid)
+
+
+async def test_a_program_that_does_not_exist_is_an_error_at_once() -> None:
+    with pytest.raises(FileNotFoundError):
+        await run_program(["/nowhere/program"], timeout=30)
+
+
+def wait_until_ended(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([descriptor], [], [], 30)[0], "the process still runs"
+    finally:
+        os.close(descriptor)
