@@ -56,6 +56,15 @@ class Terminal:
         start, self._read_until = self._read_until, found + len(text)
         return self.text[start : self._read_until]
 
+    def interrupt_prompt(self) -> None:
+        """Press Ctrl-C once the program waits for a key: readline does not notice one that comes while it is busy."""
+        deadline = time.monotonic() + LIMIT
+        status = Path(f"/proc/{self.process.pid}/stat")
+        while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < deadline, "the program does not come to rest"
+            time.sleep(0.01)
+        self.press(CTRL_C)
+
     def ends(self) -> int:
         """Wait for the end, and return the exit code."""
         deadline = time.monotonic() + LIMIT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,7 +32,7 @@ class Screen(Observer):
     _received: dict[str, object] = field(default_factory=dict)
     """The arguments as the tools got them, by the id of the call."""
 
-    def line(self, *parts: str | tuple[str, str]) -> None:
+    def line(self, *parts: str | Text | tuple[str, str]) -> None:
         is_disturbed, self._is_prompting = self._is_prompting, False
         if is_disturbed:
             self.console.print()
@@ -101,6 +102,17 @@ class Screen(Observer):
             self.fact("result", f"{result.text}  ({result.execution_time_ms:.0f} ms)", "green")
         else:
             self.fact("fails", f"{result.error}  ({result.error_kind})", "red")
+
+
+class Complaints(logging.Handler):
+    """Shows what the gateway logs as going wrong: a model that refuses, a loudspeaker that is not there."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.fact("log", record.getMessage(), "red")
 
 
 def _json(value: object) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from devices import Simulation
+from house_place import Place
 from house_screen import Screen
 
 from toolrun.clients.events import ToolFinished
@@ -117,8 +118,7 @@ class Check:
     screen: Screen
     talk: Conversation
     house: Simulation
-    publish: Callable[[str], Awaitable[None]]
-    """Says something by MQTT."""
+    place: Place
     failed: list[str] = field(default_factory=list)
 
     async def lines(self) -> AsyncIterator[str]:
@@ -132,10 +132,14 @@ class Check:
             if step.source == "typed":
                 yield step.text
             elif step.source == "mqtt":
-                await self.publish(step.text)
+                await self._publish(step.text)
             await self._judge(step, heard + (step.source == "mqtt"))
             if step.breaks:
                 await self.house.misbehave(step.breaks, "normal")
+
+    async def _publish(self, text: str) -> None:
+        async with self.place.address.client() as client:
+            await client.publish(f"{self.place.voice}/utterance", text, qos=1)
 
     async def _judge(self, step: Step, heard: int) -> None:
         try:

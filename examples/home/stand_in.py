@@ -11,6 +11,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
@@ -53,7 +54,7 @@ def respond(messages: Sequence[BaseMessage]) -> Said:
     """The next thing that it says: calls for a sentence, then an answer made of their results."""
     start = max(index for index, it in enumerate(messages) if isinstance(it, HumanMessage))
     sentence = plain(str(messages[start].text))
-    results = [it for it in messages[start:] if isinstance(it, ToolMessage)]
+    results = list(takewhile(lambda it: isinstance(it, ToolMessage), reversed(messages)))[::-1]
     everything = re.fullmatch(r"(?:turn|switch) (on|off) (?:everything|all devices)", sentence)
     if everything and not results:
         return Said(calls=[ToolCall("", LIST, {})])
@@ -135,9 +136,9 @@ RULES: list[Rule] = [
 
 
 def word(tool: str, text: str, sentence: str) -> str:
-    """The result of a tool in words."""
+    """The result of a tool in words. The failure of one that is not written for people is left to the gateway."""
     if text.startswith("Error: "):
-        return text.removeprefix("Error: ").partition("\n")[0]
+        return text.removeprefix("Error: ").partition("\n")[0] if "device" in tool or "zwave" in tool else ""
     if tool == SENSOR:
         return _readings(text, sentence)
     return WORDS[tool](json.loads(text)) if tool in WORDS else text

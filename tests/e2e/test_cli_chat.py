@@ -145,16 +145,17 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_twice_ends(project: Path) -> No
     with terminal(*chat(project, write_script(project, {"text": "You said: {question}"})), cwd=project) as shown:
         begin(shown)
         shown.press("never sent")
-        shown.press(CTRL_C)
+        shown.expect("never sent")
+        shown.interrupt_prompt()
         shown.expect("Ctrl-C once more, or Ctrl-D, ends the chat.")
         shown.expect("> ")
         shown.type("sent")
         shown.expect("You said: sent\n")
         shown.expect("> ")
-        shown.press(CTRL_C)
+        shown.interrupt_prompt()
         shown.expect("ends the chat.")
         shown.expect("> ")
-        shown.press(CTRL_C)
+        shown.interrupt_prompt()
         assert shown.ends() == 0
 
 

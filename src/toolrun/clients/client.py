@@ -6,6 +6,7 @@ import asyncio
 import operator
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
@@ -26,14 +27,9 @@ if TYPE_CHECKING:
     from toolrun.clients.round import Emit
     from toolrun.executor import ToolExecutor
 
-_NO_TOOL: Final = {
-    "type": "function",
-    "function": {
-        "name": "no_tool",
-        "description": "There are no tools at present.",
-        "parameters": {"type": "object", "properties": {}},
-    },
-}
+_NO_TOOL: Final = SimpleNamespace(
+    name="no_tool", description="There are no tools at present.", schema={"type": "object", "properties": {}}
+)
 
 
 class ModelClient:
@@ -111,7 +107,8 @@ class ModelClient:
         """The tools of earlier calls may be gone, but providers that can forbid calls want some to be named."""
         if self.provider.no_tools is None or not any(isinstance(message, ToolMessage) for message in messages):
             return self.chat_model
-        return self.chat_model.bind_tools([_NO_TOOL], tool_choice=self.provider.no_tools)
+        named = for_provider([_NO_TOOL], self.provider.dialect).tools
+        return self.chat_model.bind_tools(named, tool_choice=self.provider.no_tools)
 
     def _bind(self, closed: bool) -> Any:
         choice = self.provider.no_tools if closed else None

@@ -17,12 +17,12 @@ _RULE: Final = re.compile(r" {0,3}([-*_=])(?:[ \t]*\1){2,}[ \t]*")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+•‣◦]|(\d{1,9})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _QUOTE: Final = re.compile(r"[ \t]*(?:>[ \t]?)+")
-_DIVIDER: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_DIVIDER: Final = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _CODE_SPOKEN: Final = "There is some code, which I do not read aloud."
 
 # In this order: what is found first is gone for the later ones.
 _INLINE: Final = (
-    (re.compile(r"<!--.*?-->", re.DOTALL), " "),
+    (re.compile(r"<!--.{0,1000}?-->"), " "),
     (re.compile(r"!\[([^][]*)\]\([^()]*\)"), r"\1"),  # image
     (re.compile(r"\[([^][]+)\]\([^()]*(?:\([^()]*\)[^()]*)*\)"), r"\1"),  # link
     (re.compile(r"\[\^?\d{1,3}\]"), ""),  # footnote
@@ -126,10 +126,10 @@ def _tables_read(lines: list[str]) -> list[str]:
     heads: list[str] | None = None
     for index, line in enumerate(lines):
         following = lines[index + 1] if index + 1 < len(lines) else ""
-        if heads is None and "|" in line and "|" in following and _DIVIDER.fullmatch(following):
+        if heads is None and "|" in line and "|" in following and _DIVIDER.fullmatch(following.strip()):
             heads = _cells(line)
             kept.append("")
-        elif heads is not None and _DIVIDER.fullmatch(line):
+        elif heads is not None and _DIVIDER.fullmatch(line.strip()):
             continue
         elif heads is not None and "|" in line:
             pairs = zip(heads, _cells(line), strict=False)
@@ -168,6 +168,7 @@ def _finish(paragraph: list[str], sentences: list[str]) -> None:
 
 
 def _plain(text: str) -> str:
+    text = " ".join(text.split())
     for pattern, words in _INLINE:
         text = pattern.sub(words, text)
     text = html.unescape(text)
