@@ -22,8 +22,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import orjson
 from harness import Target, print_table, print_targets
 
+TOOLRUN = str(Path(sys.executable).with_name("toolrun"))
 CONNECTIONS = 16
 SECONDS = 1.0
 META = {
@@ -99,10 +101,17 @@ class Running:
     """µs a request."""
     rate: list[float] = field(default_factory=list)
     """Requests a second."""
+    behind: int | None = None
+    """The process of the server that it passes its calls on to."""
 
     def clock(self) -> float:
-        """CPU seconds of its process."""
-        return time.clock_gettime_ns((~self.process.pid << 3) | 2) / 1e9
+        """CPU seconds of its process, and of the one behind it."""
+        return cpu(self.process.pid) + (cpu(self.behind) if self.behind else 0.0)
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process."""
+    return time.clock_gettime_ns((~pid << 3) | 2) / 1e9
 
 
 def message(method: str, of: str = "", /, **params: Any) -> bytes:
@@ -121,8 +130,8 @@ def message(method: str, of: str = "", /, **params: Any) -> bytes:
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
-def call(tool: str) -> bytes:
-    return message("tools/call", tool, name=tool, arguments={"payload": "hello"})
+def call(tool: str, payload: str = "hello") -> bytes:
+    return message("tools/call", tool, name=tool, arguments={"payload": payload})
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
@@ -177,7 +186,7 @@ async def list_all(server: Running) -> tuple[int, float, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 28)
         while True:
             extra: dict[str, str] = {} if cursor is None else {"cursor": cursor}
-            result = json.loads(await exchange(reader, writer, message("tools/list", **extra)))["result"]
+            result = orjson.loads(await exchange(reader, writer, message("tools/list", **extra)))["result"]
             total += len(result["tools"])
             cursor = result.get("nextCursor")
             if cursor is None:
@@ -206,24 +215,40 @@ async def flood(server: Running, width: int) -> int:
 @contextmanager
 def running(kind: str, tools: int) -> Iterator[Running]:
     """A server of that kind, once it answers."""
-    with socket.socket() as free, tempfile.TemporaryDirectory() as directory:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         if kind == "toolrun":
             (root / "tools").mkdir()
             (root / "toolrun.toml").touch()
             (root / "tools" / "many.py").write_text(TOOLRUN_TOOLS.replace("COUNT", str(tools)))
-            command = [str(Path(sys.executable).with_name("toolrun")), "serve", "--http", str(port)]
+            command = [TOOLRUN, "serve", "--http", str(port)]
         else:
             program = SDK_SERVER if kind == "bare SDK" else FASTMCP_SERVER
             command = [sys.executable, "-c", program, str(port), str(tools)]
-        with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        with started(f"{kind}, {tools:,} tools", command, root, port) as server:
+            yield server
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@contextmanager
+def started(name: str, command: list[str], root: Path, port: int) -> Iterator[Running]:
+    """A server, once it answers."""
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _await_answer(process, port)
+            yield Running(name, process, port)
+        finally:
+            process.terminate()
             try:
-                _await_answer(process, port)
-                yield Running(f"{kind}, {tools:,} tools", process, port)
-            finally:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
                 process.kill()
 
 

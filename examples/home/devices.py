@@ -212,13 +212,16 @@ class Simulation:
         """
         simulation = cls(demo_house() if devices is None else devices, prefix, layout)
         started = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            keeper = group.create_task(simulation._keep(BrokerAddress.parse(url), started))
-            await started.wait()
-            yield simulation
-            with suppress(aiomqtt.MqttError):
-                await simulation._publish(f"{simulation._gateway}/status", {"value": False})
-            keeper.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeper = group.create_task(simulation._keep(BrokerAddress.parse(url), started))
+                await started.wait()
+                yield simulation
+                with suppress(aiomqtt.MqttError):
+                    await simulation._publish(f"{simulation._gateway}/status", {"value": False})
+                keeper.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # that of the block, most likely
 
     def __getitem__(self, name: str) -> Device:
         """The device of that name, path, or path without the location."""

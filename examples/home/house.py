@@ -38,7 +38,7 @@ REPORT_TIMEOUT = "2"
 """Seconds that a device has to report. A simulated one needs none."""
 TRY_NEXT = """\
    script/demo --model PROVIDER:MODEL    with a model: anthropic:…, ollama:…,
-                                         local:FILE.gguf
+                                         local:FILE.gguf, or the stand-in
    script/demo --speak                   hear the answers (needs espeak-ng)
    script/demo tour                      good calls, bad calls, hanging tools
    docs/guides/home.md                   from here to a real house"""
@@ -75,7 +75,8 @@ async def live(options: Options, screen: Screen) -> list[str]:
         screen.fact("", line)
 
     async with open_place(options.port, os.environ) as place:
-        screen.fact("broker", f"{place.address}, {'of the demo' if place.is_ours else 'of MQTT_URL'}")
+        whose = "started by the demo" if place.is_ours else "as MQTT_URL says"
+        screen.fact("broker", f"{place.address}, {whose}; hears what is published to {place.voice}/utterance")
         config = configure(place, options)
         async with (
             Simulation.open(place.url, prefix=place.zwave) as house,

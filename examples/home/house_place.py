@@ -42,7 +42,9 @@ async def open_place(port: int | None, environ: Mapping[str, str]) -> AsyncItera
             async with open_broker(port or 0) as url:
                 yield Place(url, BrokerAddress.parse(url), is_ours=True)
         except BrokerError as error:
-            raise DemoError(f"{error}. Choose another port with --port, or name a broker in MQTT_URL.") from None
+            raise DemoError(
+                f"The demo's broker does not start: {error}. Choose another --port, or name a broker in MQTT_URL."
+            ) from None
         return
     address = await _reach(url)
     own = f"toolrun-demo-{os.getpid()}"

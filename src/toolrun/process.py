@@ -48,23 +48,31 @@ async def run_program(
         given, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=given,
-            stdout=output,
-            stderr=errors,
-            env={**os.environ, **variables} if variables else None,
-            start_new_session=True,
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *command,
+                stdin=given,
+                stdout=output,
+                stderr=errors,
+                env={**os.environ, **variables} if variables else None,
+                start_new_session=True,
+            )
         )
         try:
             async with asyncio.timeout(timeout):
+                # A start that is cancelled kills the program alone, and not what it has started by then.
+                process = await asyncio.shield(starting)
                 code = await process.wait()
         finally:
-            if process.returncode is None:  # not reaped yet, so the number of the group is still its own
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            await _end(await starting)
         return Finished(code, _content(output, max_output), _content(errors, 1 << 16).decode("utf-8", "replace"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:  # not reaped yet, so the number of the group is still its own
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _content(file: IO[bytes], limit: int) -> bytes:

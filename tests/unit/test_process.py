@@ -53,6 +53,25 @@ async def test_a_program_that_is_given_up_is_ended_with_what_it_started(tmp_path
         wait_until_ended(pid)
 
 
+async def test_a_program_that_is_given_up_while_it_starts_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """The event loop is held until the program runs, so that it does not know yet that the start was successful."""
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    command = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', str(started)]
+    with os.fdopen(os.open(started, os.O_RDONLY | os.O_NONBLOCK)) as pipe:
+        task = asyncio.create_task(run_program(command, timeout=60))
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert select.select([pipe], [], [], 30)[0], "the program was not started"
+        pids = [int(pid) for pid in pipe.readline().split()]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(pids) == 2
+    for pid in pids:
+        wait_until_ended(pid)
+
+
 async def test_a_program_that_does_not_exist_is_an_error_at_once() -> None:
     with pytest.raises(FileNotFoundError):
         await run_program(["/nowhere/program"], timeout=30)

@@ -22,7 +22,7 @@ from toolrun.settings import JSON
 ACTIONS: Final = ("get", "set", "up", "down", "mute", "unmute")
 STEP: Final = 10
 """How many percent `up` and `down` change."""
-TIMEOUT: Final = 2.0
+TIMEOUT: Final = 5.0
 """Seconds for one run of a mixer."""
 _ENGLISH: Final = {"LC_ALL": "C"}  # pactl and amixer translate what they print
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from toolrun.cli.asking import Display, model_options, model_settings, open_model
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.session import run_with_tools
-from toolrun.clients.choice import Choice, choose, open_client
+from toolrun.clients.choice import Choice, choose
 from toolrun.config import Config
 from toolrun.errors import ConfigError
 from toolrun.redaction import Redactor
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--microphone", is_flag=True, help="Listen to the microphone.")
 @click.option("--speak/--no-speak", default=None, help="Speak the answers, or be silent.")
-@click.option("--model", metavar="PROVIDER:MODEL", help="The model that answers.")
+@model_options
 @shared_options()
 @click.pass_obj
 def command(
@@ -50,16 +51,17 @@ def command(
     microphone: bool,
     speak: bool | None,
     model: str | None,
+    system: str | None,
 ) -> None:
-    """Answer what is said, with the tools.
+    """Listen, and let a model answer what is said, with the tools.
 
     Without an option it listens to the broker of the configuration, or to stdin if there is none. Answers go to stdout,
     everything else to stderr. With --stdin or --audio it ends after the last answer; otherwise at Ctrl-C or SIGTERM.
     """
-    _check_packages()
     output = claim_stdout()
 
     async def listen(runtime: Runtime) -> None:
+        await _import_packages()
         from toolrun.voice.gateway import Sources, run_gateway
         from toolrun.voice.mqtt import BrokerAddress
 
@@ -68,8 +70,9 @@ def command(
         has_input = audio or microphone or broker
         lines = _read_lines() if from_stdin or not has_input else None
         sources = Sources(audio, lines, microphone, broker)
-        choice = await asyncio.to_thread(choose, config.model, os.environ, model)
-        client = await asyncio.to_thread(open_client, choice, runtime.executor, config.model, os.environ, config.root)
+        settings = model_settings(config, system)
+        choice = await asyncio.to_thread(choose, settings, os.environ, model)
+        client = await open_model(runtime, choice, settings)
         _begin(runtime, sources, config, choice)
         watching = asyncio.create_task(_tell_servers(runtime))
         try:
@@ -81,12 +84,13 @@ def command(
     run_with_tools(invocation, listen, ends_on_sigterm=True)
 
 
-def _check_packages() -> None:
+async def _import_packages() -> None:
+    """In a thread, because it takes a second or two, in which the servers are connected with."""
     try:
-        import toolrun.voice.transcriber  # noqa: F401  here and not in the event loop: it takes a second
+        await asyncio.to_thread(import_module, "toolrun.voice.gateway")
     except ImportError as error:
-        what = "toolrun[ollama]' or 'toolrun[anthropic]"
-        raise ConfigError(f"toolrun voice needs the packages of a model ({error}): pip install '{what}'") from None
+        extras = "'toolrun[voice,ollama]' or 'toolrun[voice,anthropic]'"
+        raise ConfigError(f"toolrun voice needs more packages ({error}): pip install {extras}") from None
 
 
 def _configured(config: Config, mqtt: str | None, speak: bool | None) -> Config:
@@ -115,7 +119,7 @@ def _begin(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -
         heard.append("the microphone")
     if sources.broker is not None:
         heard.append(f"{sources.broker} ({config.voice.prefix}/utterance)")
-    inform(f"Listening to {', '.join(heard)}; {len(runtime.manager)} tools; model {choice} ({choice.why})")
+    inform(f"Listening to {', '.join(heard)}; {_tools(runtime)}; model {choice} ({choice.why})")
     if runtime.servers:
         inform(f"Connecting with {', '.join(server.name for server in runtime.servers)}")
 
@@ -127,23 +131,25 @@ async def _tell_servers(runtime: Runtime) -> None:
     if missing:
         inform(f"Missing: {', '.join(missing)}; their tools will be there when they are")
     elif runtime.servers:
-        inform(f"All servers are connected; {len(runtime.manager)} tools")
+        inform(f"All servers are connected; {_tools(runtime)}")
+
+
+def _tools(runtime: Runtime) -> str:
+    count = len(runtime.manager)
+    return f"{count} tool" if count == 1 else f"{count} tools"
 
 
 def _terminal(output: Output, config: Config) -> Listener:
-    from toolrun.clients.events import ToolFinished, ToolStarted
     from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 
-    redactor = Redactor(config.secrets.values())
+    display = Display(output, Redactor(config.secrets.values()), streams=False)
 
     def tell(event: VoiceEvent) -> None:
         match event:
             case Heard(utterance) if utterance.source != "stdin":
                 inform(f"heard: {utterance.text or '(not understood)'}")
-            case ToolActivity(_, ToolStarted(call)):
-                inform(f"{call.name} {redactor.hide(json.dumps(call.arguments, ensure_ascii=False, default=str))}")
-            case ToolActivity(_, ToolFinished(call, result)):
-                inform(f"{call.name}: {'done' if result.success else redactor.hide(result.error or '')}")
+            case ToolActivity():
+                display.show(event.event)
             case Answered(speech=speech) if speech:
                 output.text(speech)
 

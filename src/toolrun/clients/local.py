@@ -65,9 +65,9 @@ class LocalChatModel(BaseChatModel):
     threads: int = Field(default_factory=_threads)
     _server: Any = PrivateAttr()
 
-    def model_post_init(self, context: Any, /) -> None:
+    def __init__(self, path: str | Path, **options: Any) -> None:
         """Raises ConfigError."""
-        super().model_post_init(context)
+        super().__init__(**{"path": str(path), **options})
         self._server = _load(self)
 
     @property
@@ -251,7 +251,7 @@ class LocalClient(ModelClient):
         **options: Any,
     ) -> None:
         """`options` are those of `LocalChatModel`: `context`, `max_tokens`, `temperature`, `threads`."""
-        chat_model = LocalChatModel(path=str(path), **options)
+        chat_model = LocalChatModel(path, **options)
         super().__init__(chat_model, executor, system=system, limits=limits, wording=wording)
         self.provider = Provider(_LABEL, "openai")
         self.about = About(_LABEL, chat_model.model, str(path))

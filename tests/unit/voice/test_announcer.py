@@ -1,0 +1,119 @@
+"""What is spoken, in which order, and when it falls silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from toolrun.errors import SpeechError
+from toolrun.voice.announcer import Announcer
+from toolrun.voice.events import Answered, Heard, Outcome, Utterance, VoiceEvent
+
+LIMIT = 20.0
+SAID = Utterance("u1", "hello")
+
+
+def answer(speech: str) -> VoiceEvent:
+    return Answered(SAID, speech, speech)
+
+
+class Room:
+    """A speaker and a loudspeaker: what is played lasts until the test lets it end."""
+
+    def __init__(self, *, is_polite: bool = False) -> None:
+        self.played: list[str] = []
+        self.cut: list[str] = []
+        self.gate = asyncio.Event()
+        self.news = asyncio.Event()
+        self.announcer = Announcer(self, self.play, is_polite=is_polite)
+
+    async def speak(self, text: str) -> bytes:
+        if text == "unspeakable":
+            raise SpeechError("there is no voice")
+        return text.encode()
+
+    async def play(self, wav: bytes) -> None:
+        self.played.append(wav.decode())
+        self.news.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cut.append(wav.decode())
+            raise
+
+    async def has_begun(self, text: str) -> None:
+        async with asyncio.timeout(LIMIT):
+            while text not in self.played:
+                self.news.clear()
+                await self.news.wait()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Announcer]:
+        task = asyncio.create_task(self.announcer.run())
+        try:
+            yield self.announcer
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def test_answers_are_spoken_one_after_the_other() -> None:
+    room = Room()
+    async with room.open() as announcer:
+        for text in ("one", "two"):
+            announcer.tell(answer(text))
+        announcer.tell(Heard(SAID))
+        await room.has_begun("one")
+        assert room.played == ["one"]
+        assert announcer.is_speaking
+        room.gate.set()
+        async with asyncio.timeout(LIMIT):
+            await announcer.finish()
+        assert not announcer.is_speaking
+    assert (room.played, room.cut) == (["one", "two"], [])
+
+
+async def test_where_nothing_is_to_be_said_nothing_is_played() -> None:
+    room = Room()
+    async with room.open() as announcer:
+        announcer.tell(Answered(SAID, "", "", Outcome.INTERRUPTED))
+        async with asyncio.timeout(LIMIT):
+            await announcer.finish()
+    assert room.played == []
+
+
+async def test_a_polite_one_falls_silent_when_somebody_speaks() -> None:
+    room = Room(is_polite=True)
+    async with room.open() as announcer:
+        for text in ("one", "two"):
+            announcer.tell(answer(text))
+        await room.has_begun("one")
+        announcer.tell(Heard(Utterance("u2", "")))
+        assert announcer.is_speaking, "noise is no reason to stop"
+        announcer.tell(Heard(SAID))
+        announcer.tell(answer("three"))
+        await room.has_begun("three")
+    assert (room.played, room.cut) == (["one", "three"], ["one", "three"])
+
+
+async def test_what_cannot_be_spoken_is_logged_and_the_next_one_is_spoken(caplog: pytest.LogCaptureFixture) -> None:
+    room = Room()
+    room.gate.set()
+    async with room.open() as announcer:
+        for text in ("unspeakable", "two"):
+            announcer.tell(answer(text))
+        await room.has_begun("two")
+    assert "an answer is not spoken: there is no voice" in caplog.text
+
+
+async def test_its_end_is_the_end_of_the_sound() -> None:
+    room = Room()
+    async with room.open() as announcer:
+        announcer.tell(answer("one"))
+        await room.has_begun("one")
+    assert room.cut == ["one"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
