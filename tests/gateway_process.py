@@ -30,7 +30,7 @@ def add(a: int, b: int) -> int:
 '''
 
 
-def write_project(root: Path, model_url: str, broker_url: str, **more: str) -> None:
+def write_project(root: Path, model_url: str, broker_url: str, report_timeout: int = 20, **more: str) -> None:
     """A project with a local tool, the Z-Wave server and an Ollama. `more` are further lines of its sections."""
     (root / "tools").mkdir()
     (root / "tools/local.py").write_text(LOCAL_TOOL)
@@ -38,7 +38,7 @@ def write_project(root: Path, model_url: str, broker_url: str, **more: str) -> N
         "servers.zwave": f"""\
 command = {json.dumps(sys.executable)}
 args = [{json.dumps(str(SERVER))}]
-env = {{ MQTT_URL = {json.dumps(broker_url)}, ZWAVE_REPORT_TIMEOUT = "1" }}
+env = {{ MQTT_URL = {json.dumps(broker_url)}, ZWAVE_REPORT_TIMEOUT = "{report_timeout}" }}
 hint = "Is the MQTT broker running?"
 parameters = {{ command = "action" }}
 """,

@@ -10,7 +10,13 @@ from typing import NotRequired, Required, TypedDict
 
 from pydantic import BaseModel, field_validator
 
-NOTHING = object()
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
 
 
 class Colour(Enum):

@@ -13,7 +13,13 @@ from pydantic import BaseModel, Field
 
 from toolrun.workers.inside.describe import Reading, read_function
 
-NOTHING = object()
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
 
 
 class Colour(Enum):

@@ -18,7 +18,9 @@ from console import LIMIT, environment
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 # Makes the terminal the one that Ctrl-C comes from, then becomes the program.
-_TAKE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from devices import Simulation
 from house_place import DemoError, Place, open_place
 from house_screen import Complaints, Screen
+from house_steps import Check, Conversation, Scene
 from house_watch import watch
 from rich.console import Console
 
@@ -80,7 +81,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
         config = configure(place, options)
         async with (
             Simulation.open(place.url, prefix=place.zwave) as house,
-            watch(place.address, place.zwave, screen.broker),
+            watch(place.address, place.zwave, screen.broker) as seen,
             Runtime.open(config, observers=(screen,), on_progress=on_progress) as runtime,
         ):
             screen.fact("devices", f"{', '.join(it.name for it in house.devices)} (simulated)")
@@ -90,7 +91,8 @@ async def live(options: Options, screen: Screen) -> list[str]:
             await runtime.ready()
             show_tools(screen, runtime)
             client = await asyncio.to_thread(find_model, options.model, runtime, screen, is_check=options.is_check)
-            return await converse(options, screen, client, place, house, config)
+            scene = Scene(screen, place, house, Conversation(seen.settle))
+            return await converse(scene, client, config, is_check=options.is_check)
 
 
 def show_tools(screen: Screen, runtime: Runtime) -> None:
@@ -112,26 +114,21 @@ def show_tools(screen: Screen, runtime: Runtime) -> None:
             screen.fact("problem", f"server {server.name}: {server.error}\n{server.tail}", "red")
 
 
-async def converse(
-    options: Options, screen: Screen, client: ModelClient, place: Place, house: Simulation, config: Config
-) -> list[str]:
+async def converse(scene: Scene, client: ModelClient, config: Config, *, is_check: bool) -> list[str]:
     """Play the recording to the gateway, then what is typed, or the steps of the check."""
-    from house_steps import Check, Conversation
     from house_typing import typed_lines
 
     from toolrun.voice.gateway import Sources, run_gateway
     from toolrun.voice.mqtt import BrokerAddress
 
-    talk = Conversation()
-    check = Check(screen, talk, house, place)
-    lines = check.lines() if options.is_check else typed_lines(screen, talk, house)
-    sources = Sources((RECORDING,), lines, broker=BrokerAddress.parse(place.url))
-    screen.heading(f"{'1  ' if options.is_check else ''}A recording is played to the gateway: {RECORDING.name}")
-
     def warn(text: str) -> None:
         screen.fact("problem", text, "red")
 
-    await run_gateway(client, config, sources, [talk.tell, screen.tell], warn)
+    screen, check = scene.screen, Check(scene)
+    lines = check.lines() if is_check else typed_lines(scene)
+    sources = Sources((RECORDING,), lines, broker=BrokerAddress.parse(scene.place.url))
+    screen.heading(f"{'1  ' if is_check else ''}A recording is played to the gateway: {RECORDING.name}")
+    await run_gateway(client, config, sources, [scene.talk.tell, screen.tell], warn)
     return check.failed
 
 

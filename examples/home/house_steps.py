@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +22,8 @@ PATIENCE = 120.0
 class Conversation:
     """A listener that remembers the last utterance, and can be waited for."""
 
+    settle: Callable[[], Awaitable[None]]
+    """Waits for whatever else an answer brings with it."""
     heard: int = 0
     answered: int = 0
     text: str = ""
@@ -46,6 +48,17 @@ class Conversation:
         while self.heard < heard or self.answered < self.heard:
             self._news.clear()
             await self._news.wait()
+        await self.settle()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What those who speak have around them."""
+
+    screen: Screen
+    place: Place
+    house: Simulation
+    talk: Conversation
 
 
 @dataclass(frozen=True)
@@ -115,38 +128,37 @@ STEPS = [
 class Check:
     """The steps one after the other, as lines for the gateway."""
 
-    screen: Screen
-    talk: Conversation
-    house: Simulation
-    place: Place
+    scene: Scene
     failed: list[str] = field(default_factory=list)
 
     async def lines(self) -> AsyncIterator[str]:
         """What is to be said next. The first step is the recording, which the gateway has heard before it asks."""
+        screen, house = self.scene.screen, self.scene.house
         for number, step in enumerate(STEPS, 1):
-            heard = self.talk.heard
+            heard = self.scene.talk.heard
             if step.source != "audio":
-                self.screen.heading(f"{number}  {step.title}: “{step.text}”")
+                screen.heading(f"{number}  {step.title}: “{step.text}”")
             if step.breaks:
-                await self.house.misbehave(step.breaks, "dead")
+                await house.misbehave(step.breaks, "dead")
             if step.source == "typed":
                 yield step.text
             elif step.source == "mqtt":
                 await self._publish(step.text)
             await self._judge(step, heard + (step.source == "mqtt"))
             if step.breaks:
-                await self.house.misbehave(step.breaks, "normal")
+                await house.misbehave(step.breaks, "normal")
 
     async def _publish(self, text: str) -> None:
-        async with self.place.address.client() as client:
-            await client.publish(f"{self.place.voice}/utterance", text, qos=1)
+        async with self.scene.place.address.client() as client:
+            await client.publish(f"{self.scene.place.voice}/utterance", text, qos=1)
 
     async def _judge(self, step: Step, heard: int) -> None:
+        screen, talk = self.scene.screen, self.scene.talk
         try:
             async with asyncio.timeout(PATIENCE):
-                await self.talk.quiet(heard)
+                await talk.quiet(heard)
         except TimeoutError:
-            self.screen.fact("", f"no answer within {PATIENCE:g} s", "bold red")
-        if not step.is_met_by(self.talk, self.house):
+            screen.fact("", f"no answer within {PATIENCE:g} s", "bold red")
+        if not step.is_met_by(talk, self.scene.house):
             self.failed.append(f"{step.title} (“{step.text}”)")
-            self.screen.fact("", "this is not what was expected", "bold red")
+            screen.fact("", "this is not what was expected", "bold red")

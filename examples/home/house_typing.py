@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from devices import Simulation
 from house_screen import Screen
-from house_steps import Conversation
+from house_steps import Scene
 from stand_in import SENTENCES
 
 HELP = """\
@@ -24,8 +24,9 @@ Or to the demo:
 _DISTURBED = "\0"
 
 
-async def typed_lines(screen: Screen, talk: Conversation, house: Simulation) -> AsyncIterator[str]:
+async def typed_lines(scene: Scene) -> AsyncIterator[str]:
     """What is typed for the house, until the end of stdin. Waits for each answer before it asks for more."""
+    screen, talk = scene.screen, scene.talk
     await talk.quiet()
     is_terminal = sys.stdin.isatty()
     if is_terminal:
@@ -48,7 +49,7 @@ async def typed_lines(screen: Screen, talk: Conversation, house: Simulation) -> 
             return
         if not is_terminal:
             screen.heading(f"> {text}")
-        if text and not await _obey(text, screen, house):
+        if text and not await _obey(text, screen, scene.house):
             yield text
 
 

@@ -14,40 +14,66 @@ from zwave_words import describe_measurement, describe_state
 
 Tell = Callable[[str, str], None]
 """Gets `command` or `report`, and a line of text."""
+MARK = "watch"
+PATIENCE = 5.0
+
+
+class Watch:
+    """Somebody who looks at the broker. Made by `watch`."""
+
+    def __init__(self, client: aiomqtt.Client, prefix: str, tell: Tell) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._tell = tell
+        self._house = House()
+        self._mark = 0
+        self._has_come = asyncio.Event()
+
+    async def settle(self) -> None:
+        """Wait until everything that has been published by now is told: messages arrive in their order."""
+        self._mark += 1
+        self._has_come.clear()
+        with suppress(aiomqtt.MqttError, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._client.publish(f"{self._prefix}/{MARK}", str(self._mark), qos=1)
+                await self._has_come.wait()
+
+    async def run(self) -> None:
+        with suppress(aiomqtt.MqttError):  # without the broker nothing happens
+            async for message in self._client.messages:
+                topic = message.topic.value
+                below = topic.removeprefix(f"{self._prefix}/")
+                if below != topic:  # amqtt sends more than was subscribed to
+                    self._receive(below, bytes(message.payload), is_news=not message.retain)
+
+    def _receive(self, topic: str, payload: bytes, *, is_news: bool) -> None:
+        if topic == MARK:
+            if payload == str(self._mark).encode():
+                self._has_come.set()
+        elif topic.endswith("/set"):
+            if parse_value_topic(topic.removesuffix("/set")) is not None:
+                self._tell("command", f"{self._prefix}/{topic} {payload.decode(errors='replace')}")
+        else:
+            before = _facts(self._house)
+            self._house.receive(topic, payload)
+            if is_news and not topic.startswith(CLIENTS):  # names and units are no news
+                for title, facts in _facts(self._house).items():
+                    if title in before and facts != before[title]:
+                        self._tell("report", f"{title}: {before[title]} → {facts}")
 
 
 @asynccontextmanager
-async def watch(address: BrokerAddress, prefix: str, tell: Tell) -> AsyncIterator[None]:
-    """Tell what happens below the prefix, until the block ends. What is retained from before is not news."""
-    house = House()
+async def watch(address: BrokerAddress, prefix: str, tell: Tell) -> AsyncIterator[Watch]:
+    """Tell what happens below the prefix, until the block ends."""
     async with address.client() as client:
         await client.subscribe(f"{prefix}/#", qos=1)
-        watching = asyncio.create_task(_listen(client, prefix, house, tell))
+        made = Watch(client, prefix, tell)
+        watching = asyncio.create_task(made.run())
         try:
-            yield
+            yield made
         finally:
             watching.cancel()
             await asyncio.wait({watching})
-
-
-async def _listen(client: aiomqtt.Client, prefix: str, house: House, tell: Tell) -> None:
-    with suppress(aiomqtt.MqttError):  # without the broker nothing happens
-        async for message in client.messages:
-            topic, payload = message.topic.value, bytes(message.payload)
-            below = topic.removeprefix(f"{prefix}/")
-            if below == topic:
-                continue  # amqtt sends more than was subscribed to
-            if below.endswith("/set"):
-                if parse_value_topic(below.removesuffix("/set")) is not None:
-                    tell("command", f"{topic} {payload.decode(errors='replace')}")
-                continue
-            before = _facts(house)
-            house.receive(below, payload)
-            if message.retain or below.startswith(CLIENTS):  # names and units are no news
-                continue
-            for title, facts in _facts(house).items():
-                if title in before and facts != before[title]:
-                    tell("report", f"{title}: {before[title]} → {facts}")
 
 
 def _facts(house: House) -> dict[str, str]:

@@ -10,10 +10,10 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,26 @@ async def run_program(
                 process = await asyncio.shield(starting)
                 code = await process.wait()
         finally:
-            await _end(await starting)
+            await _to_its_end(_end(starting))
         return Finished(code, _content(output, max_output), _content(errors, 1 << 16).decode("utf-8", "replace"))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    process = await starting
     if process.returncode is None:  # not reaped yet, so the number of the group is still its own
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await something also when a second cancellation comes, as it does when the program is closed. It is short."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _content(file: IO[bytes], limit: int) -> bytes:

@@ -11,8 +11,7 @@ from toolrun.context import Call
 from toolrun.observers import Observer
 from toolrun.result import ToolCall
 from toolrun.testing import Said, ScriptedModel
-from toolrun.voice.events import Answered, VoiceEvent
-from toolrun.voice.transcriber import BackgroundTranscriber
+from toolrun.voice import Answered, BackgroundTranscriber, VoiceEvent
 
 
 class Watcher(Observer):

@@ -198,7 +198,19 @@ def test_errors_of_the_model_are_one_line_and_the_conversation_goes_on(project: 
 def test_commands(project: Path) -> None:
     model = write_script(project, {"text": "You said: {question}"})
     other = write_script(project, {"text": "I am another one."}, name="other.json")
-    lines = ["/tools", "/model", "/help", "one", f"/model {other}", "two", "/new", "/nonsense", " /a path", "/quit", "x"]
+    lines = [
+        "/tools",
+        "/model",
+        "/help",
+        "one",
+        f"/model {other}",
+        "two",
+        "/new",
+        "/nonsense",
+        " /a path",
+        "/quit",
+        "x",
+    ]
     done = toolrun("chat", "--model", model, cwd=project, stdin="\n".join(lines))
     assert done.returncode == 0
     assert "add             Add two whole numbers.\n" in done.stdout

@@ -72,7 +72,7 @@ def test_a_real_model_completes_a_tool_call(model: Path, tmp_path: Path) -> None
     assert "  add → " in done.stderr
 
 
-PROGRAM = '''
+PROGRAM = """
 import asyncio, os, signal, sys, threading, urllib.error, urllib.request
 from toolrun import ToolExecutor, ToolManager
 from toolrun.clients import LocalClient, ModelContextError, Text
@@ -107,7 +107,7 @@ try:
     os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt:
     print("Ctrl-C is ours")
-'''
+"""
 
 
 def test_it_stops_when_it_is_left_and_keeps_to_itself(model: Path, tmp_path: Path) -> None:

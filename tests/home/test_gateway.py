@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from gateway_process import add, open_gateway, repeat_result, switch_on, visit, 
 from providers.base import Step
 from providers.ollama import OllamaServer
 from toolrun.voice.phrases import Phrases
+from zwave_process import eventually
 
 PHRASES = Phrases.load()
 CONNECTED = "All servers are connected"
@@ -28,6 +30,10 @@ def model() -> Iterator[OllamaServer]:
         yield server
     assert server.violations == []
     assert server.remaining == 0, "the gateway did not ask for all answers of the script"
+
+
+async def is_on(house: Simulation, name: str) -> bool:
+    return house[name].state is True
 
 
 async def test_what_is_said_on_a_topic_turns_a_device_on_and_is_answered(
@@ -60,10 +66,9 @@ async def test_what_is_said_on_a_topic_turns_a_device_on_and_is_answered(
 
 
 async def test_without_a_broker_local_tools_work_and_everything_does_once_it_is_there(
-    request: pytest.FixtureRequest, model: OllamaServer, tmp_path: Path
+    broker: BrokerProcess, model: OllamaServer, tmp_path: Path
 ) -> None:
-    broker = BrokerProcess("amqtt", tmp_path)
-    request.addfinalizer(broker.kill)
+    broker.kill()
     write_project(tmp_path, model.url, broker.url)
     async with open_gateway(tmp_path, "--stdin", "--mqtt", broker.url) as gateway:
         await gateway.has_said(
@@ -101,7 +106,9 @@ async def test_a_broker_that_is_killed_in_the_middle_comes_back_and_all_goes_on(
             await house.misbehave("Switch One", "silent")
             model.play(switch_on(), repeat_result)
             await visitor.say("turn on switch one", "u1")
-            await visitor.tool("started")
+            await eventually(
+                partial(is_on, house, "Switch One"), "the command has arrived, and its report is waited for"
+            )
             broker.kill()
             assert "is not known whether" in await gateway.next_answer()
         await gateway.has_said(f"the MQTT broker at {broker.url} is lost")
@@ -120,7 +127,7 @@ async def test_a_broker_that_is_killed_in_the_middle_comes_back_and_all_goes_on(
 
 
 async def test_a_dead_device_is_told_as_it_is(quick_broker: BrokerProcess, model: OllamaServer, tmp_path: Path) -> None:
-    write_project(tmp_path, model.url, quick_broker.url)
+    write_project(tmp_path, model.url, quick_broker.url, report_timeout=1)
     model.play(switch_on(), repeat_result)
     async with (
         Simulation.open(quick_broker.url) as house,
@@ -154,11 +161,12 @@ async def test_a_zwave_server_that_is_killed_in_the_middle_is_started_again(
         first = gateway.zwave_server()
         model.play(switch_on(), repeat_result)
         await visitor.say("turn on switch one", "u1")
-        await visitor.tool("started")
+        await eventually(partial(is_on, house, "Switch One"), "the command has arrived, and its report is waited for")
         os.kill(first, signal.SIGKILL)
         finished = await visitor.tool("finished")
         assert finished["success"] is False
-        assert finished["speech"]
+        assert finished["error_kind"] in ("unavailable", "worker_lost")
+        assert finished["speech"] == PHRASES.tool[finished["error_kind"]].format(system="The smart home system")
         await visitor.answer("u1")
         await gateway.has_said("the connection was lost")
         model.play(switch_on("Switch Two"), repeat_result)

@@ -43,7 +43,7 @@ async def test_a_program_that_is_given_up_is_ended_with_what_it_started(tmp_path
     started = tmp_path / "started"
     os.mkfifo(started)
     command = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', str(started)]
-    task = asyncio.create_task(run_program(command, timeout=1 if how == "timeout" else 60))
+    task = asyncio.create_task(run_program(command, timeout=3 if how == "timeout" else 60))
     pids = [int(pid) for pid in (await asyncio.to_thread(started.read_text)).split()]
     if how == "cancel":
         task.cancel()
@@ -70,6 +70,20 @@ async def test_a_program_that_is_given_up_while_it_starts_is_ended_with_what_it_
     assert len(pids) == 2
     for pid in pids:
         wait_until_ended(pid)
+
+
+async def test_a_second_cancellation_waits_for_the_end_as_well(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    task = asyncio.create_task(run_program(["sh", "-c", 'echo $$ > "$0"; exec sleep 60', str(started)], timeout=60))
+    pid = int(await asyncio.to_thread(started.read_text))
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ChildProcessError):  # it is dead and buried
+        os.waitpid(pid, os.WNOHANG)
 
 
 async def test_a_program_that_does_not_exist_is_an_error_at_once() -> None:

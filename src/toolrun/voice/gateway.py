@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from toolrun.voice.transcriber import BackgroundTranscriber
 
 if TYPE_CHECKING:
     from toolrun.clients.client import ModelClient
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ async def run_gateway(
     settings, root = config.voice, config.root
     phrases = Phrases.load(root / settings.phrases if settings.phrases else None)
     transcriber = BackgroundTranscriber(client, settings=settings, listeners=listeners, phrases=phrases)
-    helpers: list[Coroutine[Any, Any, None]] = []
+    helpers: list[Work] = []
     announcer: Announcer | None = None
     recogniser: Recogniser | None = None
     if sources.audio or sources.microphone:
@@ -57,15 +60,15 @@ async def run_gateway(
     if settings.speech_out:
         announcer = await _announcer(config)
         transcriber.listeners.append(announcer.tell)
-        helpers.append(announcer.run())
+        helpers.append(announcer.run)
     if sources.broker is not None:
         link = _link(sources.broker, transcriber, config)
         transcriber.listeners.append(link.tell)
-        helpers.append(link.run())
+        helpers.append(link.run)
     if sources.microphone and recogniser is not None:
-        helpers.append(_hear_microphone(recogniser, transcriber, announcer))
+        helpers.append(partial(_hear_microphone, recogniser, transcriber, announcer))
     said = _said(sources, recogniser) if sources.is_finite else None
-    await _with_helpers(helpers, _talk(transcriber, said, announcer))
+    await _with_helpers(helpers, partial(_talk, transcriber, said, announcer))
 
 
 async def _talk(
@@ -76,13 +79,13 @@ async def _talk(
         await announcer.finish()
 
 
-async def _with_helpers(helpers: Sequence[Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
+async def _with_helpers(helpers: Sequence[Work], work: Work) -> None:
     """Do the work while the helpers run. They end after it: what it says last has to be told."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(helper) for helper in helpers]
+            tasks = [group.create_task(helper()) for helper in helpers]
             try:
-                await work
+                await work()
             finally:
                 for task in tasks:
                     task.cancel()
