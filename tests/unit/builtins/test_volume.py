@@ -202,7 +202,7 @@ async def test_a_call_that_is_given_up_ends_the_mixer(machine: Machine) -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        wait_until_ended(machine.root / "pid")
+        await asyncio.to_thread(wait_until_ended, machine.root / "pid")
 
 
 async def test_a_change_of_which_nobody_knows_whether_it_was_made_says_so(
