@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +16,8 @@ import pytest
 import uv
 
 CACHE = Path(__file__).parents[1] / ".cache"
-_LIMIT = 600.0
+_LIMIT = 110.0
+"""Seconds. A test has little more in all."""
 
 
 class MissingError(Exception):
@@ -23,13 +27,13 @@ class MissingError(Exception):
 def npm_install(wanted: Path, name: str) -> Path:
     """The `node_modules` with what a package.json asks for. Raises MissingError with the reason."""
     cache = CACHE / name
-    if not _is_installed(wanted, cache):
-        if shutil.which("npm") is None:
-            raise MissingError("npm is not there")
-        cache.mkdir(parents=True, exist_ok=True)
-        (cache / "package.json").write_bytes(wanted.read_bytes())
-        _run("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", cwd=cache)
-        _note(wanted, cache)
+    with _installing(wanted, cache) as is_needed:
+        if is_needed:
+            if shutil.which("npm") is None:
+                raise MissingError("npm is not there")
+            cache.mkdir(exist_ok=True)
+            (cache / "package.json").write_bytes(wanted.read_bytes())
+            _run("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", cwd=cache)
     return cache / "node_modules"
 
 
@@ -50,12 +54,11 @@ def uv_install(wanted: Path, name: str) -> Path:
     """The directory with the programs of the packages in a requirements.txt. Raises MissingError with the reason."""
     cache = CACHE / name
     programs = cache / "bin"
-    if not _is_installed(wanted, cache):
-        cache.parent.mkdir(exist_ok=True)
-        _run(uv.find_uv_bin(), "venv", "--quiet", "--clear", "--python", sys.executable, str(cache))
-        options = ["--quiet", "--compile-bytecode", "--python", str(programs / "python")]
-        _run(uv.find_uv_bin(), "pip", "sync", *options, str(wanted))
-        _note(wanted, cache)
+    with _installing(wanted, cache) as is_needed:
+        if is_needed:
+            _run(uv.find_uv_bin(), "venv", "--quiet", "--clear", "--python", sys.executable, str(cache))
+            options = ["--quiet", "--compile-bytecode", "--python", str(programs / "python")]
+            _run(uv.find_uv_bin(), "pip", "sync", *options, str(wanted))
     return programs
 
 
@@ -66,16 +69,25 @@ def give_up(error: MissingError, what: str) -> NoReturn:
     pytest.skip(f"{what} cannot be had: {error}")
 
 
-def _is_installed(wanted: Path, cache: Path) -> bool:
-    done = cache / "installed"
-    return done.exists() and done.read_bytes() == wanted.read_bytes()
-
-
-def _note(wanted: Path, cache: Path) -> None:
-    (cache / "installed").write_bytes(wanted.read_bytes())
+@contextmanager
+def _installing(wanted: Path, cache: Path) -> Iterator[bool]:
+    """Whether it has to be installed. Tests run in several processes: the others wait for the one that does it."""
+    CACHE.mkdir(exist_ok=True)
+    with CACHE.joinpath(f"{cache.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done, text = cache / "installed", wanted.read_bytes()
+        if done.exists() and done.read_bytes() == text:
+            yield False
+        else:
+            yield True
+            done.write_bytes(text)
 
 
 def _run(*command: str, cwd: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    what = Path(command[0]).name
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        raise MissingError(f"{what} did not install it within {_LIMIT:g} s") from None
     if done.returncode != 0:
-        raise MissingError(f"{Path(command[0]).name} cannot install it: {done.stderr.strip()[-500:]}")
+        raise MissingError(f"{what} cannot install it: {done.stderr.strip()[:500]}")

@@ -1,7 +1,7 @@
 """A tour of toolrun on the terminal: good calls, bad calls, and what a model gets to read in each case.
 
-script/demo            the tour
-script/demo --check    the same without colours; exit code 1 if a step did not go as expected
+script/demo tour            the tour
+script/demo tour --check    the same without colours; exit code 1 if a step did not go as expected
 """
 
 from __future__ import annotations

@@ -315,10 +315,13 @@ class Web:
 def process_of(name: str, among: set[int]) -> int:
     """The server's process: the one that toolrun started, and not what that may have started."""
     wanted = f"{SERVER_VARIABLE}={name}".encode()
-    [pid] = [
-        it for it in among if os.getpgid(it) == it and wanted in Path(f"/proc/{it}/environ").read_bytes().split(b"\0")
-    ]
-    return pid
+    found = []
+    for pid in among:
+        with suppress(OSError):  # it has ended
+            if os.getpgid(pid) == pid and wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    assert len(found) == 1, f"processes of '{name}': {found}"
+    return found[0]
 
 
 def _unread(pipe: Path) -> int:

@@ -33,7 +33,7 @@ _LOUD: Final = 0.3
 """The part of the words' energy from which on a stretch is no silence."""
 MARGIN: Final = -6.0
 """How much better a command has to be, in the engine's units a frame. Measured with voices of espeak-ng: commands that
-are understood have -5 to 21, sentences taken for a command -17 to 4."""
+are understood have -5 to 21, sentences taken for a command -17 to 4. Chosen with those, not with people."""
 
 
 class SphinxRecogniser:

@@ -81,7 +81,9 @@ def test_a_file_of_ones_own_replaces_single_sentences(tmp_path: Path) -> None:
 
 def test_the_file_of_the_guide_does_what_it_says(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "guides" / "voice.md").read_text(encoding="utf-8")
-    phrases = Phrases.load(write(tmp_path, page.split("```toml\n")[1].split("```")[0]))
+    blocks = [block.split("```")[0] for block in page.split("```toml\n")[1:]]
+    [text] = [block for block in blocks if "not_understood" in block]
+    phrases = Phrases.load(write(tmp_path, text))
     assert phrases.not_understood == "Pardon?"
     assert phrases.for_tool(failed(ErrorKind.TIMEOUT)) == "The house is slow today."
 

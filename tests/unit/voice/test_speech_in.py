@@ -43,6 +43,7 @@ OTHERS = [
     "two three four five",
     "she sells sea shells by the shore",
     "the train leaves from platform nine",
+    "thank you very much",  # is heard as "turn the volume up" in this voice
 ]
 SILENCE = b"\0" * 32_000
 """One second."""
