@@ -73,7 +73,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
     """Everything, from the broker to the goodbye. Returns what did not work."""
 
     def on_progress(line: str) -> None:
-        screen.fact("", line)
+        screen.fact("script", line)
 
     async with open_place(options.port, os.environ) as place:
         whose = "started by the demo" if place.is_ours else "as MQTT_URL says"

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -62,6 +63,8 @@ class RealServer:
     def hold(self, pid: int) -> None:
         """Have the next call last. `pid` is the server's process."""
         os.kill(pid, signal.SIGSTOP)
+        while not all(_is_stopped(it) for it in Path(f"/proc/{pid}/task").iterdir()):
+            time.sleep(0.001)  # a thread that is still on its way could take the call out of the pipe
 
     def is_held(self, pid: int) -> bool:
         """Whether the call has arrived."""
@@ -322,6 +325,10 @@ def process_of(name: str, among: set[int]) -> int:
                 found.append(pid)
     assert len(found) == 1, f"processes of '{name}': {found}"
     return found[0]
+
+
+def _is_stopped(thread: Path) -> bool:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def _unread(pipe: Path) -> int:

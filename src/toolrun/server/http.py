@@ -131,6 +131,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        # A space around a value is no part of it; httptools leaves those at the end.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         refusal = self._refusal(scope["method"], scope["headers"])
         if refusal is not None:
             await _answer(send, *refusal)
