@@ -116,9 +116,7 @@ async def test_only_json_is_taken(content_type: str) -> None:
     assert (await ask(Address("127.0.0.1", 8000), "GET", host="localhost"))[0] == 200
 
 
-@pytest.mark.parametrize(
-    "given", ["", "Bearer", "Bearer wrong", "bearer secret", "secret", "Bearer ö"]
-)
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", "bearer secret", "secret", "Bearer ö"])
 async def test_a_wrong_token_is_refused_before_anything_else(given: str) -> None:
     address = Address("0.0.0.0", 8000, token="secret")
     assert (await ask(address, host="evil.example", authorization=given))[0] == 401
