@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -151,7 +151,8 @@ def on_one_core(pids: list[int]) -> Iterator[None]:
         os.sched_setaffinity(thread, {max(cores)})
     yield
     for thread in threads:
-        os.sched_setaffinity(thread, cores)
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(thread, cores)
 
 
 async def pipelined(call: Call, count: int, width: int) -> float:
