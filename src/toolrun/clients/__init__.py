@@ -61,7 +61,15 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'toolrun.clients' has no attribute {name!r}")
-    value: object = getattr(import_module(f"toolrun.clients.{_HOME[name]}"), name)
+    module = _HOME[name]
+    try:
+        value: object = getattr(import_module(f"toolrun.clients.{module}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("langchain_core"):
+            raise
+        from toolrun.clients.extra import missing
+
+        raise missing(module if module in ("anthropic", "local") else "ollama", error) from error
     globals()[name] = value
     return value
 

@@ -40,6 +40,9 @@ def test_a_client_loads_only_its_own_provider() -> None:
         ("anthropic", "langchain_anthropic", "AnthropicClient"),
         ("ollama", "langchain_ollama", "OllamaClient"),
         ("local", "xllamacpp", "LocalClient"),
+        ("anthropic", "langchain_core", "AnthropicClient"),
+        ("ollama", "langchain_core", "ModelClient"),
+        ("local", "langchain_core", "LocalClient"),
     ],
 )
 def test_a_missing_package_names_the_extra(name: str, module: str, client: str) -> None:
