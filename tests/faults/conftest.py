@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
-import signal
-import threading
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-pytest.register_assert_rewrite("faults.bench")
+pytest.register_assert_rewrite("faults.bench", "leftovers")
 
-from faults.bench import SUBJECT, TAG, Project, children, tagged, until  # noqa: E402  after the line above
+from faults.bench import SUBJECT, TAG, Project  # noqa: E402  after the line above
+from leftovers import nothing_left  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -37,28 +33,5 @@ def project(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Pro
 
 @pytest_asyncio.fixture(autouse=True)
 async def nothing_of_it_is_left(project: Project) -> AsyncIterator[None]:
-    processes, files = children(), _descriptors()
-    yield
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    try:
-        await until(lambda: not tagged(project.tag), "the end of all processes")
-    finally:
-        for pid in tagged(project.tag):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert not tasks, f"the test left tasks: {tasks}"
-    await until(lambda: children() <= processes, "the end of all child processes")
-    await until(lambda: not _threads(), "the end of all threads")
-    await until(lambda: _descriptors() <= files, "the end of all file descriptors")
-
-
-def _threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("toolrun")]
-
-
-def _descriptors() -> set[str]:
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):
-            found.add(f"{entry.name} {entry.readlink()}")
-    return {it for it in found if "/proc/" not in it}  # the one that this is read with
+    async with nothing_left(project.tag):
+        yield
