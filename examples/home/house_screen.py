@@ -12,7 +12,7 @@ from rich.text import Text
 
 from toolrun import Observer, ToolResult
 from toolrun.clients.events import ToolFinished, ToolStarted
-from toolrun.context import Call
+from toolrun.tools.context import Call
 from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, VoiceEvent
 
 PROMPT = "> "

@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING
 from toolrun.version import __version__
 
 if TYPE_CHECKING:
-    from toolrun.context import Progress as Progress
-    from toolrun.context import ToolContext as ToolContext
-    from toolrun.definition import FunctionTool as FunctionTool
-    from toolrun.definition import tool as tool
     from toolrun.errors import ConfigError as ConfigError
     from toolrun.errors import DefinitionError as DefinitionError
     from toolrun.errors import ErrorKind as ErrorKind
@@ -22,20 +18,24 @@ if TYPE_CHECKING:
     from toolrun.errors import ToolrunError as ToolrunError
     from toolrun.errors import UnavailableError as UnavailableError
     from toolrun.errors import UsageError as UsageError
-    from toolrun.executor import Health as Health
-    from toolrun.executor import ToolExecutor as ToolExecutor
-    from toolrun.manager import ToolManager as ToolManager
-    from toolrun.observers import LogObserver as LogObserver
-    from toolrun.observers import Observer as Observer
+    from toolrun.execution.executor import Health as Health
+    from toolrun.execution.executor import ToolExecutor as ToolExecutor
+    from toolrun.execution.log import LogObserver as LogObserver
+    from toolrun.execution.observer import Observer as Observer
     from toolrun.result import ToolCall as ToolCall
     from toolrun.result import ToolResult as ToolResult
     from toolrun.runtime import Runtime as Runtime
     from toolrun.settings import Limits as Limits
     from toolrun.settings import ToolSettings as ToolSettings
+    from toolrun.tools.context import Progress as Progress
+    from toolrun.tools.context import ToolContext as ToolContext
+    from toolrun.tools.function import FunctionTool as FunctionTool
+    from toolrun.tools.function import tool as tool
+    from toolrun.tools.manager import ToolManager as ToolManager
 
 _MODULES = {
-    "context": ["Progress", "ToolContext"],
-    "definition": ["FunctionTool", "tool"],
+    "tools.context": ["Progress", "ToolContext"],
+    "tools.function": ["FunctionTool", "tool"],
     "errors": [
         "ConfigError",
         "DefinitionError",
@@ -46,9 +46,10 @@ _MODULES = {
         "UnavailableError",
         "UsageError",
     ],
-    "executor": ["Health", "ToolExecutor"],
-    "manager": ["ToolManager"],
-    "observers": ["LogObserver", "Observer"],
+    "execution.executor": ["Health", "ToolExecutor"],
+    "tools.manager": ["ToolManager"],
+    "execution.log": ["LogObserver"],
+    "execution.observer": ["Observer"],
     "result": ["ToolCall", "ToolResult"],
     "runtime": ["Runtime"],
     "settings": ["Limits", "ToolSettings"],

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolrun.executor import ToolExecutor
-from toolrun.manager import ToolManager, logger
-from toolrun.observers import LogObserver, Observer
+from toolrun.execution.executor import ToolExecutor
+from toolrun.execution.log import LogObserver
+from toolrun.execution.observer import Observer
 from toolrun.redaction import Redactor
 from toolrun.settings import JSON
+from toolrun.tools.manager import ToolManager, logger
 
 if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from acceptance.project import Project, declaration
 from acceptance.proofs import until_later
 from toolrun import ErrorKind, Observer, Runtime, ToolResult
-from toolrun.context import Call
+from toolrun.tools.context import Call
 
 
 class Stopwatch(Observer):

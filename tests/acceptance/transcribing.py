@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from acceptance.kinds import Make
 from toolrun import ErrorKind, ToolExecutor, ToolManager, ToolResult
 from toolrun.clients import ModelClient
-from toolrun.context import Call
-from toolrun.observers import Observer
+from toolrun.execution.observer import Observer
 from toolrun.result import ToolCall
 from toolrun.testing import Said, ScriptedModel
+from toolrun.tools.context import Call
 from toolrun.voice import Answered, BackgroundTranscriber, VoiceEvent
 
 

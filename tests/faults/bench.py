@@ -19,8 +19,8 @@ from textwrap import dedent
 from typing import Any
 
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
-from toolrun.context import Call, Progress
-from toolrun.observers import Observer
+from toolrun.execution.observer import Observer
+from toolrun.tools.context import Call, Progress
 from toolrun.workers.pool import Pool
 
 LIMIT = 30.0

@@ -19,8 +19,8 @@ from typing import Any
 
 from faults.bench import LIMIT, TAG, Recorder, until
 from toolrun import Runtime, ToolResult
-from toolrun.context import Progress
 from toolrun.mcp.supervisor import Supervisor
+from toolrun.tools.context import Progress
 
 SERVERS = Path(__file__).parents[1] / "mcp_servers"
 QUICK = {"delays": [0, 0.01, 0.02], "longest_delay": 0.05, "grace": 0.5}

@@ -10,7 +10,7 @@ import pytest
 from faults.bench import is_timeout, reported, until
 from faults_mcp.bench import SERVERS, Servers
 from toolrun import ErrorKind, Runtime
-from toolrun.context import Progress
+from toolrun.tools.context import Progress
 
 
 def cancelled_ids(servers: Servers) -> list[object]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from faults_mcp.bench import Servers
 from packages import MissingError, give_up, node, npm_install, uv_install
-from toolrun.context import Progress
+from toolrun.tools.context import Progress
 from toolrun.workers.engine import SERVER_VARIABLE
 
 HERE = Path(__file__).parent

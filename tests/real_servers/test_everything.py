@@ -15,7 +15,7 @@ from faults.bench import LIMIT, is_timeout, is_unavailable, reported, tagged, un
 from faults_mcp.bench import QUICK, Servers
 from real_servers.servers import SERVERS, RealServer, configured, process_of
 from toolrun import ErrorKind, SideEffects
-from toolrun.context import Progress
+from toolrun.tools.context import Progress
 
 
 async def test_every_kind_of_content_arrives(servers: Servers, everything: RealServer) -> None:

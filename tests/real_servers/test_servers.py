@@ -12,9 +12,9 @@ from faults.bench import LIMIT, tagged, until
 from faults_mcp.bench import Servers, Tools
 from real_servers.servers import Example, RealServer, process_of
 from toolrun import ErrorKind, SideEffects, ToolResult
-from toolrun.definition import schema_of
 from toolrun.mcp.session import Listed
 from toolrun.mcp.tool import McpTool
+from toolrun.tools.function import schema_of
 
 
 async def call(tools: Tools, example: Example) -> ToolResult:

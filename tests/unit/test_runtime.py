@@ -14,8 +14,8 @@ import pytest
 
 from toolrun import ConfigError, ErrorKind, Observer, Runtime, ToolResult
 from toolrun.config import Config, ToolFiles
-from toolrun.context import Call
 from toolrun.settings import ToolSettings
+from toolrun.tools.context import Call
 
 Write = Callable[..., Path]
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 
-from toolrun.context import ToolContext
 from toolrun.errors import InvalidArgumentsError, ToolError, UnavailableError
 from toolrun.settings import JSON
+from toolrun.tools.context import ToolContext
 
 MAX_RESULTS: Final = 5
 MAX_SNIPPET: Final = 300

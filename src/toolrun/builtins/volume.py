@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toolrun.context import ToolContext
 from toolrun.document import suggestion
 from toolrun.errors import InvalidArgumentsError, SideEffects, ToolError, UnavailableError
 from toolrun.process import run_program
 from toolrun.settings import JSON
+from toolrun.tools.context import ToolContext
 
 ACTIONS: Final = ("get", "set", "up", "down", "mute", "unmute")
 STEP: Final = 10

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolrun.definition import schema_of
 from toolrun.runtime import Runtime
 from toolrun.settings import JSON, Schema
+from toolrun.tools.function import schema_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ except ImportError as error:
     raise missing("anthropic", error) from error
 
 if TYPE_CHECKING:
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 _IF_UNAUTHORISED = "Pass api_key=…, or set ANTHROPIC_API_KEY."
 

@@ -22,7 +22,7 @@ from toolrun.settings import ModelSettings
 
 if TYPE_CHECKING:
     from toolrun.clients.client import ModelClient
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 PROVIDERS: Final = ("anthropic", "ollama", "local", "scripted")
 ANTHROPIC_MODEL: Final = "claude-haiku-5-5"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from toolrun.clients.round import Emit
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 _NO_TOOL: Final = SimpleNamespace(
     name="no_tool", description="There are no tools at present.", schema={"type": "object", "properties": {}}

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from toolrun.errors import ToolrunError
-from toolrun.failure import text_of
+from toolrun.execution.failure import text_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

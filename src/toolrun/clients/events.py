@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from toolrun.context import Progress
 from toolrun.result import ToolCall, ToolResult
+from toolrun.tools.context import Progress
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -40,7 +40,7 @@ except ImportError as error:
     raise missing("local", error) from error
 
 if TYPE_CHECKING:
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 _BATCH: Final = 512
 """Tokens of the question that are read at a time; in between, reading can be stopped."""

@@ -21,7 +21,7 @@ except ImportError as error:
     raise missing("ollama", error) from error
 
 if TYPE_CHECKING:
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 DEFAULT_URL: Final = "http://127.0.0.1:11434"
 _CONNECT_TIMEOUT: Final = 10.0

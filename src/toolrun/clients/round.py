@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolrun.clients.events import Event, ToolFinished, ToolProgress, ToolStarted
-from toolrun.context import OnProgress, Progress
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.result import ToolCall, ToolResult
+from toolrun.tools.context import OnProgress, Progress
 
 if TYPE_CHECKING:
-    from toolrun.executor import ToolExecutor
+    from toolrun.execution.executor import ToolExecutor
 
 logger = logging.getLogger("toolrun")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolrun.context import OnProgress
 from toolrun.mcp.rpc import LostError, OnNotification, OnRequest, Params, Pending, Read, Result
 from toolrun.settings import McpSettings, ServerSettings
+from toolrun.tools.context import OnProgress
 from toolrun.workers.engine import Engine
 
 

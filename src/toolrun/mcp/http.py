@@ -24,9 +24,9 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR
 
-from toolrun.context import OnProgress
 from toolrun.mcp.channel import Handlers, Server
 from toolrun.mcp.rpc import BadAnswerError, LostError, NotSentError, Params, Pending, Read, Result, RpcError, report
+from toolrun.tools.context import OnProgress
 
 logger = logging.getLogger("toolrun.mcp")
 

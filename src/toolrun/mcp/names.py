@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from toolrun.naming import NameRule, fit_names
+from toolrun.tools.naming import NameRule, fit_names
 
 PROVIDERS: Final = NameRule("A-Za-z0-9_-", 64)
 """What Anthropic and OpenAI take. Our own tools may also have dots and twice the length."""

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolrun.context import OnProgress, Progress
-from toolrun.deadline import Outcome
+from toolrun.execution.deadline import Outcome
 from toolrun.mcp.message import Messages, Rubbish, encode
+from toolrun.tools.context import OnProgress, Progress
 
 logger = logging.getLogger("toolrun.mcp")
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
-from toolrun.context import OnProgress
 from toolrun.mcp.channel import Channel
 from toolrun.mcp.rpc import METHOD_NOT_FOUND, BadAnswerError, LostError, Params, Pending, Read, Result, RpcError
+from toolrun.tools.context import OnProgress
 from toolrun.version import __version__
 
 logger = logging.getLogger("toolrun.mcp")

@@ -18,9 +18,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from toolrun.context import OnProgress
 from toolrun.mcp.channel import Handlers, Server
 from toolrun.mcp.rpc import LostError, Params, Pending, Read, Result, Rpc
+from toolrun.tools.context import OnProgress
 from toolrun.workers.engine import SERVER_VARIABLE, Exit, WorkerSpec
 
 logger = logging.getLogger("toolrun.mcp")

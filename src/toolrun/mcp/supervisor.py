@@ -15,12 +15,12 @@ from importlib import import_module
 from time import monotonic
 from typing import Any, Final
 
-from toolrun.context import current_call
 from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.mcp.channel import Channel, Handlers, Server
 from toolrun.mcp.rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
 from toolrun.mcp.session import Listed, Session, answer
 from toolrun.mcp.stdio import open_stdio
+from toolrun.tools.context import current_call
 
 logger = logging.getLogger("toolrun.mcp")
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from toolrun.definition import check_name
 from toolrun.document import parse_json, parse_toml, parse_yaml, plain, read_text, shown, suggestion
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.kind import SECONDS, SWITCH, TEXT, Kind
 from toolrun.settings import JSON, Schema
 from toolrun.sources.problem import Problem
+from toolrun.tools.function import check_name
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], object]
 """Takes the arguments as one dict and returns the result; may be an async function."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolrun.definition import FunctionTool
 from toolrun.errors import ConfigError
-from toolrun.failure import text_of
+from toolrun.execution.failure import text_of
+from toolrun.tools.function import FunctionTool
 
 
 def load_functions(path: Path) -> list[FunctionTool[..., Any]]:

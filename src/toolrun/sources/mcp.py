@@ -11,13 +11,13 @@ from fnmatch import fnmatchcase
 
 from toolrun.config import Config
 from toolrun.errors import DefinitionError
-from toolrun.manager import ToolManager, logger
 from toolrun.mcp.channel import Server
 from toolrun.mcp.names import name_tools
 from toolrun.mcp.session import Listed
 from toolrun.mcp.supervisor import Supervisor
 from toolrun.mcp.tool import McpTool
 from toolrun.settings import ServerSettings
+from toolrun.tools.manager import ToolManager, logger
 from toolrun.workers.local import LocalEngine
 
 _SHOWN = 20

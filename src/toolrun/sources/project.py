@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from toolrun.builtins import BUILTINS, Handler
 from toolrun.config import Config
 from toolrun.errors import CallError, ConfigError, DefinitionError
-from toolrun.manager import ToolManager, logger
 from toolrun.settings import ServerSettings
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function import load_functions
 from toolrun.sources.problem import Problem
+from toolrun.tools.manager import ToolManager, logger
 from toolrun.workers.pep723 import has_header
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from time import perf_counter
 from typing import Any, Final
 
 from toolrun.config import Config
-from toolrun.context import Call, current_call
 from toolrun.document import suggestion
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.kind import KIND_OF, SECONDS, count
-from toolrun.manager import ToolManager
 from toolrun.settings import JSON, Schema
+from toolrun.tools.context import Call, current_call
+from toolrun.tools.manager import ToolManager
 from toolrun.workers.engine import Engine, WorkerSpec
 from toolrun.workers.environment import Environments, Requirements, read_requirements
 from toolrun.workers.member import Member

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from toolrun.context import Call
-from toolrun.definition import schema_of
 from toolrun.errors import ConfigError, ToolError
-from toolrun.manager import ToolManager
-from toolrun.observers import Observer
+from toolrun.execution.observer import Observer
 from toolrun.result import ToolResult
 from toolrun.settings import JSON
+from toolrun.tools.context import Call
+from toolrun.tools.function import schema_of
+from toolrun.tools.manager import ToolManager
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from toolrun.context import current_call
-from toolrun.definition import FunctionTool
 from toolrun.settings import JSON
+from toolrun.tools.context import current_call
+from toolrun.tools.function import FunctionTool
 from toolrun.workers.engine import WorkerSpec
 from toolrun.workers.local import LocalEngine
 from toolrun.workers.pool import Pool

@@ -9,9 +9,9 @@ import signal
 from enum import Enum
 from typing import Final, Protocol
 
-from toolrun.context import Progress
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.settings import JSON
+from toolrun.tools.context import Progress
 from toolrun.workers.engine import Exit, Worker
 from toolrun.workers.request import Request
 from toolrun.workers.wire import Answer, Lines, Message, Progressed, Raised, Ready, Rubbish, decode

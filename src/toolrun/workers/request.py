@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from toolrun.context import Call
 from toolrun.errors import CallError, InvalidArgumentsError, ProtocolError, SideEffects
-from toolrun.failure import remote_failure
+from toolrun.execution.failure import remote_failure
 from toolrun.settings import JSON
+from toolrun.tools.context import Call
 
 if TYPE_CHECKING:
     from toolrun.workers.member import Member

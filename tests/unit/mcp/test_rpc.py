@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toolrun.context import Progress
 from toolrun.mcp.rpc import BadAnswerError, LostError, NotSentError, Params, Result, Rpc, RpcError
 from toolrun.mcp.session import answer
+from toolrun.tools.context import Progress
 
 
 class Wire:

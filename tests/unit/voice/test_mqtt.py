@@ -15,10 +15,10 @@ import pytest
 
 from brokers import BrokerProcess
 from toolrun.clients.events import ToolFinished, ToolProgress, ToolStarted
-from toolrun.context import Progress
 from toolrun.errors import ConfigError, ErrorKind
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
+from toolrun.tools.context import Progress
 from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance
 from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, BrokerAddress, MqttLink, message_of, read_utterance
 

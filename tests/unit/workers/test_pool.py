@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from engines import MemoryEngine
 from toolrun import SideEffects, ToolExecutor, ToolManager
-from toolrun.context import Call, Progress
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.settings import JSON
+from toolrun.tools.context import Call, Progress
 from toolrun.workers.engine import WorkerSpec
 from toolrun.workers.pool import Pool, PoolLimits
 from toolrun.workers.request import Request

@@ -12,8 +12,8 @@ from typing import Final
 from toolrun.clients.dialect.provider import Dialect, Level
 from toolrun.clients.dialect.reading import Note
 from toolrun.clients.dialect.simplify import flatten
-from toolrun.naming import NameRule
 from toolrun.settings import JSON, Schema
+from toolrun.tools.naming import NameRule
 
 
 def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:

@@ -8,8 +8,8 @@ from typing import Final
 from toolrun.clients.dialect.provider import Dialect, Keeps, Level
 from toolrun.clients.dialect.reading import Note
 from toolrun.clients.dialect.simplify import simplify
-from toolrun.naming import NameRule
 from toolrun.settings import JSON, Schema
+from toolrun.tools.naming import NameRule
 
 KEYWORDS: Final = frozenset({"type", "format", "description", "nullable", "enum", "anyOf", "pattern"}).union(
     ("items", "minItems", "maxItems", "properties", "required", "minProperties", "maxProperties"),

@@ -7,8 +7,8 @@ from typing import Final
 
 from toolrun.clients.dialect.provider import Dialect
 from toolrun.clients.dialect.reading import Note
-from toolrun.naming import NameRule
 from toolrun.settings import JSON, Schema
+from toolrun.tools.naming import NameRule
 
 
 def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:

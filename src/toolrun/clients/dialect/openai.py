@@ -12,8 +12,8 @@ from toolrun.clients.dialect.provider import Dialect, Level
 from toolrun.clients.dialect.qwen import render
 from toolrun.clients.dialect.reading import Note
 from toolrun.clients.dialect.simplify import flatten
-from toolrun.naming import NameRule
 from toolrun.settings import JSON, Schema
+from toolrun.tools.naming import NameRule
 
 _LEVEL: Final = Level(needs_items=True)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolrun.clients.dialect.reading import Note
-from toolrun.naming import NameRule
 from toolrun.settings import JSON, Schema
+from toolrun.tools.naming import NameRule
 
 Adapt: TypeAlias = Callable[[Mapping[str, JSON], Note], tuple[Schema, list[str]]]
 """Makes of the schema of a tool's arguments one that the provider takes, and words for the description of the tool."""

@@ -1,6 +1,6 @@
 """Reads a docstring: what the tool does, and what each parameter means. Google, NumPy and Sphinx styles. Pure.
 
-`toolrun.docstring` for any Python that a script may want.
+`toolrun.tools.docstring` for any Python that a script may want.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 
 from toolrun import DefinitionError, ToolExecutor, ToolSettings, tool
-from toolrun.binding import Binding, Mode, never_suspends
-from toolrun.definition import as_tool
+from toolrun.execution.prepared import Binding, Mode, never_suspends
+from toolrun.tools.function import as_tool
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 

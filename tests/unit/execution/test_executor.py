@@ -28,7 +28,7 @@ from toolrun import (
     ToolSettings,
     tool,
 )
-from toolrun.context import Call
+from toolrun.tools.context import Call
 
 
 async def add(a: int, b: int = 1) -> int:

@@ -9,9 +9,9 @@ from enum import Enum
 from types import FunctionType
 from typing import Any
 
-from toolrun.definition import FunctionTool, schema_of
 from toolrun.errors import DefinitionError
 from toolrun.settings import ToolSettings
+from toolrun.tools.function import FunctionTool, schema_of
 
 
 class Mode(Enum):

@@ -26,7 +26,7 @@ from toolrun.errors import (
     UnknownToolError,
     WorkerLostError,
 )
-from toolrun.failure import Failure, explain, text_of
+from toolrun.execution.failure import Failure, explain, text_of
 
 REQUEST = httpx.Request("GET", "https://x.org")
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from toolrun.definition import FunctionTool, as_tool, schema_of
 from toolrun.errors import DefinitionError
+from toolrun.tools.function import FunctionTool, as_tool, schema_of
 
 logger = logging.getLogger("toolrun")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolrun.carrier import Carrier, Carriers
+from toolrun.execution.parked_task import Carrier, Carriers
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
-from toolrun.context import running_context
-from toolrun.docstring import read_docstring
 from toolrun.errors import DefinitionError
 from toolrun.settings import JSON, Schema
-from toolrun.signature import Signature, read_output, read_signature
+from toolrun.tools.context import running_context
+from toolrun.tools.docstring import read_docstring
+from toolrun.tools.signature import Signature, read_output, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
-from toolrun.context import Call
 from toolrun.errors import CallTimeoutError, SideEffects
+from toolrun.tools.context import Call
 
 Outcome = tuple[object, BaseException | None]
 """The value a body returned, or what it raised."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from toolrun import ErrorKind, Progress, ToolContext, ToolExecutor, ToolManager, UsageError
-from toolrun.blocking import run_blocking
+from toolrun.execution.blocking import run_blocking
 
 
 async def where() -> str:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from toolrun.errors import CallTimeoutError, OverloadedError, SideEffects
-from toolrun.limiter import Limiter, Place
+from toolrun.execution.admission import Limiter, Place
 
 LONG = 30.0
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from toolrun import Progress, ToolContext, ToolError, ToolExecutor, UsageError, tool
-from toolrun.context import Call, current_call, running_context
+from toolrun.tools.context import Call, current_call, running_context
 
 
 async def leaf(n: int = 0) -> int:

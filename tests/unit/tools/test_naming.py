@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.naming import NameRule, fit_names
+from toolrun.tools.naming import NameRule, fit_names
 
 STRICT = NameRule("A-Za-z0-9_-")
 LETTER_FIRST = NameRule("A-Za-z0-9_", starts_with_letter=True)

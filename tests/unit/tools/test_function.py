@@ -16,7 +16,7 @@ from pydantic import Field
 
 from hints import book, unresolvable
 from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
-from toolrun.definition import as_tool, schema_of
+from toolrun.tools.function import as_tool, schema_of
 
 OBJECT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 

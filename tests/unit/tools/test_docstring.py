@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolrun.docstring import read_docstring
+from toolrun.tools.docstring import read_docstring
 
 GOOGLE = """Book a table.
 

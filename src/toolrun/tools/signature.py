@@ -17,9 +17,9 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from toolrun.context import ToolContext
 from toolrun.errors import DefinitionError, InvalidArgumentsError
 from toolrun.settings import JSON, Schema
+from toolrun.tools.context import ToolContext
 
 Convert = Callable[[Any], Any]
 

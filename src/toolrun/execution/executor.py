@@ -18,25 +18,26 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-from toolrun.binding import Binding, Mode
-from toolrun.blocking import run_blocking
-from toolrun.carrier import Carriers, complete
-from toolrun.context import Arguments, Call, OnProgress, ToolContext, current_call
-from toolrun.deadline import DeadlineError, Deadlines, Outcome, Running
 from toolrun.errors import (
     CallError,
     InvalidArgumentsError,
     OverloadedError,
     UnknownToolError,
 )
-from toolrun.failure import explain
-from toolrun.limiter import Limiter
-from toolrun.manager import ToolManager
-from toolrun.observers import LogObserver, Observer
+from toolrun.execution.admission import Limiter
+from toolrun.execution.blocking import run_blocking
+from toolrun.execution.deadline import DeadlineError, Deadlines, Outcome, Running
+from toolrun.execution.failure import explain
+from toolrun.execution.log import LogObserver
+from toolrun.execution.observer import Observer
+from toolrun.execution.parked_task import Carriers, complete
+from toolrun.execution.prepared import Binding, Mode
+from toolrun.execution.thread import Job, Threads
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, blocks_of, normalise
 from toolrun.settings import JSON, Limits, ToolSettings
-from toolrun.threads import Job, Threads
+from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
+from toolrun.tools.manager import ToolManager
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from hints import Colour, Even, Level, Place, Point, Strict, function_of
 from toolrun.errors import InvalidArgumentsError
-from toolrun.signature import Signature, read_signature
+from toolrun.tools.signature import Signature, read_signature
 
 
 def signature_of(hint: object) -> Signature:

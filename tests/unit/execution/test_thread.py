@@ -9,7 +9,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from toolrun.threads import Job, Threads
+from toolrun.execution.thread import Job, Threads
 
 VARIABLE: ContextVar[str] = ContextVar("variable", default="unset")
 

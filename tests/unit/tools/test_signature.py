@@ -17,7 +17,7 @@ from pydantic import Field
 from hints import NOTHING, Colour, Even, Level, Place, Point, Tree, Trip, book, function_of, unresolvable
 from toolrun import ToolContext
 from toolrun.errors import DefinitionError
-from toolrun.signature import Signature, read_signature
+from toolrun.tools.signature import Signature, read_signature
 
 
 def signature_of(hint: object = NOTHING, default: object = NOTHING) -> Signature:

@@ -21,8 +21,8 @@ from inspect import isawaitable
 from types import CoroutineType, TracebackType
 from typing import Any, Final
 
-from toolrun.context import Call, current_call
-from toolrun.deadline import Outcome
+from toolrun.execution.deadline import Outcome
+from toolrun.tools.context import Call, current_call
 
 _NOTHING: Final = object()
 

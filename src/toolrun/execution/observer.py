@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolrun.context import Call
 from toolrun.result import ToolResult
+from toolrun.tools.context import Call
 
 
 class Observer:
