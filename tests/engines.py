@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from toolrun.workers.engine import Exit, Listener, WorkerInfo, WorkerSpec
+from toolrun.processes.engine import Exit, Listener, WorkerInfo, WorkerSpec
 
 
 class MemoryWorker:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO
 
-from toolrun.workers.environment import Requirements, read_requirements
+from toolrun.scripts.environment import Requirements, read_requirements
 
 LIMIT = 60.0
 """Seconds that nothing should ever take."""

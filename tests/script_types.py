@@ -10,8 +10,7 @@ from typing import NewType, NotRequired, Required, TypedDict
 
 import jsonschema_rs
 from pydantic import BaseModel, Field
-
-from toolrun.workers.inside.describe import Reading, read_function
+from toolrun.scripts.inside.describe import Reading, read_function
 
 
 class _Nothing:

@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-INSIDE = Path(__file__).parents[1] / "src" / "toolrun" / "workers" / "inside"
+WORKER = Path(__file__).parents[1] / "src" / "toolrun" / "worker"
 PYTHON = os.environ.get("WORKER_PYTHON", sys.executable)
 """What the workers run on: any Python from 3.9 on."""
 WEATHER = Path(__file__).parent / "scripts" / "weather.py"
@@ -27,7 +27,7 @@ LIMIT = 30.0
 class WorkerProcess:
     def __init__(self, script: Path, *options: str, python: tuple[str, ...] = ()) -> None:
         self.process = subprocess.Popen(
-            [PYTHON, *python, str(INSIDE / "worker.py"), str(script), *options],
+            [PYTHON, *python, str(WORKER / "__main__.py"), str(script), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

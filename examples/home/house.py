@@ -27,7 +27,7 @@ from house_watch import watch
 from rich.console import Console
 
 from toolrun import Runtime
-from toolrun.config import Config, load_config
+from toolrun.config.load import Config, load_config
 from toolrun.errors import ToolrunError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
 def show_tools(screen: Screen, runtime: Runtime) -> None:
     """The tools by where they run, and what is missing."""
     from toolrun.mcp.tool import McpTool
-    from toolrun.sources.script import ScriptTool
+    from toolrun.scripts.source import ScriptTool
 
     tools = list(runtime.manager)
     for where, names in (

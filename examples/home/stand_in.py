@@ -15,8 +15,8 @@ from itertools import takewhile
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
+from toolrun.config.model import JSON
 from toolrun.result import ToolCall
-from toolrun.settings import JSON
 from toolrun.testing import Said, ScriptedModel
 
 NAME = "rule-based stand-in"

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from toolrun import ErrorKind, Health, Runtime, ToolResult
-from toolrun.settings import JSON
-from toolrun.workers.survey import SeenWorker, can_survey, find_workers
+from toolrun.config.model import JSON
+from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
 
 PROJECT = Path(__file__).parent
 

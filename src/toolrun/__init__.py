@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from toolrun.version import __version__
 
 if TYPE_CHECKING:
+    from toolrun.config.model import Limits as Limits
+    from toolrun.config.model import ToolSettings as ToolSettings
     from toolrun.errors import ConfigError as ConfigError
     from toolrun.errors import DefinitionError as DefinitionError
     from toolrun.errors import ErrorKind as ErrorKind
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from toolrun.result import ToolCall as ToolCall
     from toolrun.result import ToolResult as ToolResult
     from toolrun.runtime import Runtime as Runtime
-    from toolrun.settings import Limits as Limits
-    from toolrun.settings import ToolSettings as ToolSettings
     from toolrun.tools.context import Progress as Progress
     from toolrun.tools.context import ToolContext as ToolContext
     from toolrun.tools.function import FunctionTool as FunctionTool
@@ -52,7 +52,7 @@ _MODULES = {
     "execution.observer": ["Observer"],
     "result": ["ToolCall", "ToolResult"],
     "runtime": ["Runtime"],
-    "settings": ["Limits", "ToolSettings"],
+    "config.model": ["Limits", "ToolSettings"],
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

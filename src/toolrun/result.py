@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, cast
 
+from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind, SideEffects
-from toolrun.settings import JSON
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair

@@ -10,22 +10,22 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from toolrun.config.model import JSON
 from toolrun.execution.executor import ToolExecutor
 from toolrun.execution.log import LogObserver
 from toolrun.execution.observer import Observer
 from toolrun.redaction import Redactor
-from toolrun.settings import JSON
 from toolrun.tools.manager import ToolManager, logger
 
 if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from pathlib import Path
 
     from toolrun.builtins import Handler
-    from toolrun.config import Config
+    from toolrun.config.load import Config
     from toolrun.mcp.supervisor import Supervisor
+    from toolrun.scripts.source import Script
     from toolrun.sources.problem import Problem
     from toolrun.sources.project import Project
-    from toolrun.sources.script import Script
 
 
 class Runtime:
@@ -121,7 +121,7 @@ def read_config(source: str | Path | Config | None, *, overrides: Mapping[str, J
     """The configuration that `source` means, with the environment of this process."""
     from pathlib import Path
 
-    from toolrun.config import Config, find_config, load_config
+    from toolrun.config.load import Config, find_config, load_config
 
     if isinstance(source, Config):
         return source

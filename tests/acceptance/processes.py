@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolrun.workers.engine import Exit, Listener, Worker, WorkerInfo, WorkerSpec
-from toolrun.workers.local import LocalEngine
-from toolrun.workers.survey import SeenWorker, find_workers
+from toolrun.processes.engine import Exit, Listener, Worker, WorkerInfo, WorkerSpec
+from toolrun.processes.local import LocalEngine
+from toolrun.processes.process_table import SeenWorker, find_workers
 
 LIMIT = 30.0
 """Seconds that nothing should ever take."""

@@ -12,7 +12,7 @@ import pytest
 from acceptance.project import Project
 from environments import make_wheel
 from toolrun import ErrorKind
-from toolrun.workers.pep723 import read_metadata
+from toolrun.scripts.pep723 import read_metadata
 
 
 @pytest.mark.scenario("S2.3.1")

@@ -42,7 +42,7 @@ WEATHER = '''
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Notes what passes between the projects that are opened and their workers, which are real."""
     recorder = Recorder()
-    monkeypatch.setattr("toolrun.workers.local.LocalEngine", lambda: recorder)
+    monkeypatch.setattr("toolrun.processes.local.LocalEngine", lambda: recorder)
     return recorder
 
 

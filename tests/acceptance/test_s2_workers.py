@@ -14,7 +14,7 @@ import pytest
 from acceptance.processes import LIMIT, end_of, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
-from toolrun.config import WorkersConfig
+from toolrun.config.load import WorkersConfig
 
 COUNTER = '''
     # /// script

@@ -14,7 +14,7 @@ from acceptance.processes import LIMIT
 from acceptance.project import Project
 from acceptance.puppet import add_server, starts
 from toolrun import ErrorKind
-from toolrun.settings import McpSettings
+from toolrun.config.model import McpSettings
 
 FAILS = "sys.exit('cannot reach the MQTT broker at localhost:1883')"
 FAILS_ONCE = f"""\

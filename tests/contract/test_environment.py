@@ -25,9 +25,9 @@ from environments import (
     uv_variables,
     write_uv,
 )
-from toolrun.workers.environment import Environments, Requirements, ScriptEnvironmentError, read_requirements
-from toolrun.workers.interpreter import base_interpreter, is_met
-from toolrun.workers.uv import find_uv
+from toolrun.scripts.environment import Environments, Requirements, ScriptEnvironmentError, read_requirements
+from toolrun.scripts.interpreter import base_interpreter, is_met
+from toolrun.scripts.uv import find_uv
 
 Open = Callable[..., Environments]
 
@@ -307,7 +307,7 @@ async def test_a_build_script_sees_no_secrets(
 MAKE = """
 import asyncio, os, sys, uv
 from pathlib import Path
-from toolrun.workers.environment import Environments, read_requirements
+from toolrun.scripts.environment import Environments, read_requirements
 cache, script, path_of_uv = sys.argv[1:]
 uv.find_uv_bin = lambda: path_of_uv
 async def main():

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from environments import LIMIT, uv_variables
-from toolrun.workers.environment import Environments, ScriptEnvironmentError, read_requirements
-from toolrun.workers.interpreter import base_interpreter
-from toolrun.workers.pep723 import find_fault, has_header, read_metadata
-from toolrun.workers.uv import find_uv
+from toolrun.scripts.environment import Environments, ScriptEnvironmentError, read_requirements
+from toolrun.scripts.interpreter import base_interpreter
+from toolrun.scripts.pep723 import find_fault, has_header, read_metadata
+from toolrun.scripts.uv import find_uv
 
 READ_BY_BOTH = {
     "plain": "# /// script\n# dependencies = []\n# ///\n",

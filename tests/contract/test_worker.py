@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_process import INSIDE, LIMIT, PYTHON, STANDARD_LIBRARY_ONLY, WEATHER, WorkerProcess, worker_of, write_script
+from worker_process import LIMIT, PYTHON, STANDARD_LIBRARY_ONLY, WEATHER, WORKER, WorkerProcess, worker_of, write_script
 
 
 @pytest.fixture(params=[(), STANDARD_LIBRARY_ONLY], ids=["with orjson", "standard library"])
@@ -247,7 +247,7 @@ def test_a_worker_that_hangs_does_not_survive_its_host(tmp_path: Path) -> None:
             progress(0)
             threading.Event().wait()
     """
-    command = [PYTHON, str(INSIDE / "worker.py"), str(write_script(tmp_path, source))]
+    command = [PYTHON, str(WORKER / "__main__.py"), str(write_script(tmp_path, source))]
     with subprocess.Popen([sys.executable, "-c", HOST, *command], stdout=subprocess.PIPE) as host:
         assert host.stdout
         worker = os.pidfd_open(int(host.stdout.readline()))
@@ -258,7 +258,7 @@ def test_a_worker_that_hangs_does_not_survive_its_host(tmp_path: Path) -> None:
             os.close(worker)
 
 
-@pytest.mark.parametrize("path", sorted(INSIDE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(WORKER.rglob("*.py")), ids=lambda path: path.name)
 def test_what_runs_inside_is_python_3_9_and_imports_nothing_of_ours(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     optional = {"orjson", "pydantic", "pydantic_core", "annotationlib"}

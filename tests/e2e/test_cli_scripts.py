@@ -278,8 +278,8 @@ def test_workers_says_when_there_are_none(project: Path) -> None:
     code = f"""
         from pathlib import Path
         from toolrun.cli import main
-        from toolrun.workers import survey
-        survey.PROC = Path({str(proc)!r})
+        from toolrun.processes import process_table
+        process_table.PROC = Path({str(proc)!r})
         raise SystemExit(main(["workers"]))
     """
     done = run(sys.executable, "-c", dedent(code), cwd=project)

@@ -20,8 +20,8 @@ from typing import Any
 
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 from toolrun.execution.observer import Observer
+from toolrun.scripts.pool import Pool
 from toolrun.tools.context import Call, Progress
-from toolrun.workers.pool import Pool
 
 LIMIT = 30.0
 """Seconds for what must happen. Only a failing test waits so long."""
@@ -61,7 +61,7 @@ SUBJECT = '''
 
     def _number() -> int:
         """The id of the running call."""
-        return sys.modules["toolrun_inside.serve"].running_call().id
+        return sys.modules["toolrun_worker.serve"].running_call().id
 
 
     def run(code: str, data: str = ""):

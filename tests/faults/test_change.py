@@ -21,7 +21,7 @@ OTHER = SUBJECT.replace('"""Run some code.', '"""Run some code in the new versio
 @pytest.fixture(autouse=True)
 def edits_are_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not only after a millisecond."""
-    monkeypatch.setattr("toolrun.sources.script._LOOK_EVERY", 0.0)
+    monkeypatch.setattr("toolrun.scripts.source._LOOK_EVERY", 0.0)
 
 
 async def test_a_call_that_runs_while_its_script_is_edited_ends_in_the_old_version(project: Project) -> None:

@@ -134,7 +134,7 @@ async def test_a_script_that_keeps_dying_is_not_started_again_until_it_has_coole
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("toolrun.workers.pool.monotonic", lambda: now)
+    monkeypatch.setattr("toolrun.scripts.pool.monotonic", lambda: now)
     async with project.open() as tools:
         before = len(project.starts())
         async with tools.bystander():

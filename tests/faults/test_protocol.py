@@ -8,7 +8,7 @@ import pytest
 
 from faults.bench import Project, Tools, is_gone, is_lost, is_protocol_error, is_timeout, reported, until
 from toolrun import ErrorKind, SideEffects
-from toolrun.workers.wire import MAX_LINE
+from toolrun.scripts.wire import MAX_LINE
 
 WAIT_FOR = "while not Path({path!r}).exists(): time.sleep(0.005)"
 

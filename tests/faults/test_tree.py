@@ -121,7 +121,7 @@ async def test_a_fork_bomb_is_over_at_the_deadline(project: Project, session: st
 async def test_a_fork_bomb_is_over_when_it_has_too_many_processes(
     project: Project, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolrun.workers.census.MAX_PROCESSES", 100)
+    monkeypatch.setattr("toolrun.processes.fork_guard.MAX_PROCESSES", 100)
     async with project.elsewhere(), project.open() as tools:
         first = await tools.works()
         lost = await tools.fault(bomb(400, session, project.root / "exploded"))
@@ -133,7 +133,7 @@ async def test_a_fork_bomb_is_over_when_it_has_too_many_processes(
 async def test_many_processes_one_after_the_other_are_no_bomb(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolrun.workers.census.MAX_PROCESSES", 10)
+    monkeypatch.setattr("toolrun.processes.fork_guard.MAX_PROCESSES", 10)
     async with project.open() as tools:
         first = await tools.works()
         code = """

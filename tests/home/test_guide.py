@@ -17,7 +17,7 @@ from zwave_mcp_server import OFFERS
 from zwave_topics import CLASS_NAMES
 
 from brokers import HOME, LIMIT, ROOT, BrokerProcess, find_mosquitto
-from toolrun.config import load_config
+from toolrun.config.load import load_config
 
 GUIDE = (ROOT / "docs/guides/home.md").read_text()
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from faults_mcp.bench import Servers
 from packages import MissingError, give_up, node, npm_install, uv_install
+from toolrun.processes.engine import SERVER_VARIABLE
 from toolrun.tools.context import Progress
-from toolrun.workers.engine import SERVER_VARIABLE
 
 HERE = Path(__file__).parent
 OLDEST_NODE = 18

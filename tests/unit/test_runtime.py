@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from toolrun import ConfigError, ErrorKind, Observer, Runtime, ToolResult
-from toolrun.config import Config, ToolFiles
-from toolrun.settings import ToolSettings
+from toolrun.config.load import Config, ToolFiles
+from toolrun.config.model import ToolSettings
 from toolrun.tools.context import Call
 
 Write = Callable[..., Path]

@@ -22,8 +22,8 @@ from toolrun.builtins.math_matrix import Matrix, Value
 from toolrun.builtins.math_number import CalculationError, Number
 from toolrun.builtins.math_parser import parse
 from toolrun.builtins.math_scalar import Quantity, Scalar
+from toolrun.config.model import JSON
 from toolrun.errors import ToolError
-from toolrun.settings import JSON
 
 MAX_LENGTH = 2000
 SIGNIFICANT_DIGITS = 14

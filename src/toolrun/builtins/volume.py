@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toolrun.document import suggestion
+from toolrun.config.model import JSON
+from toolrun.config.parse import suggestion
 from toolrun.errors import InvalidArgumentsError, SideEffects, ToolError, UnavailableError
-from toolrun.process import run_program
-from toolrun.settings import JSON
+from toolrun.processes.external_program import run_program
 from toolrun.tools.context import ToolContext
 
 ACTIONS: Final = ("get", "set", "up", "down", "mute", "unmute")

@@ -16,9 +16,9 @@ from toolrun.cli.session import run_with_tools
 from toolrun.clients.choice import Choice, choose
 from toolrun.clients.errors import ModelError
 from toolrun.clients.events import Done, Reply, ToolFinished
+from toolrun.config.model import JSON
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
-from toolrun.settings import JSON
 
 
 @click.command(name="ask")

@@ -17,12 +17,12 @@ import click
 from toolrun.cli.output import Output, inform
 from toolrun.clients.choice import Choice, open_client
 from toolrun.clients.events import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
-from toolrun.config import Config
+from toolrun.config.load import Config
+from toolrun.config.model import ModelSettings
 from toolrun.errors import SideEffects
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
-from toolrun.settings import ModelSettings
 
 if TYPE_CHECKING:
     from toolrun.clients.client import ModelClient

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 from toolrun.cli.invocation import Invocation
 from toolrun.cli.session import end_loop
-from toolrun.config import Config
+from toolrun.config.load import Config
 from toolrun.runtime import Runtime
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ import click
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain
 from toolrun.cli.session import run_with_tools
+from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.result import ToolResult, render
 from toolrun.runtime import Runtime
-from toolrun.settings import JSON
 from toolrun.tools.context import Progress
 
 logger = logging.getLogger("toolrun")

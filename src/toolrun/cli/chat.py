@@ -19,11 +19,11 @@ from toolrun.cli.summary import summarise
 from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, typed
 from toolrun.clients.errors import ModelError
 from toolrun.clients.events import Done
-from toolrun.document import suggestion
+from toolrun.config.model import ModelSettings
+from toolrun.config.parse import suggestion
 from toolrun.errors import ToolrunError
 from toolrun.redaction import Redactor
 from toolrun.runtime import read_config
-from toolrun.settings import ModelSettings
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

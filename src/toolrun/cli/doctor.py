@@ -17,8 +17,8 @@ from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, visible
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
-from toolrun.config import Config
-from toolrun.document import suggestion
+from toolrun.config.load import Config
+from toolrun.config.parse import suggestion
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
 from toolrun.sources.problem import Problem

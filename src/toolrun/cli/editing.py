@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from toolrun.cli.output import visible
-from toolrun.document import read_text
+from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
 
 yes_option: Final = click.option("-y", "--yes", is_flag=True, help="Write without asking.")

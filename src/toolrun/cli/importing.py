@@ -13,13 +13,13 @@ import click
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform, near
-from toolrun.config import FILE_NAME, Config
-from toolrun.document import parse_toml, suggestion
+from toolrun.config.load import FILE_NAME, Config
+from toolrun.config.model import JSON
+from toolrun.config.parse import parse_toml, suggestion
 from toolrun.errors import ConfigError
 from toolrun.mcp.files import FoundServer, Place, existing, expanded, places, read_file
 from toolrun.mcp.transfer import server_table, without_secrets
 from toolrun.runtime import read_config
-from toolrun.settings import JSON
 
 _NEW: Final = "new"
 _CONFIGURED: Final = "configured"

@@ -17,11 +17,11 @@ import click
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import claim_stdout, complain, inform, near
+from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
 from toolrun.mcp import jsonc
 from toolrun.mcp.files import places
 from toolrun.runtime import read_config
-from toolrun.settings import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from toolrun.cli.output import paint, visible
-from toolrun.config import LogConfig
+from toolrun.config.load import LogConfig
 
 _LEVELS: Final = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.DEBUG}
 _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}

@@ -13,7 +13,7 @@ import click
 
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import claim_stdout, complain, near
-from toolrun.config import FILE_NAME, Config
+from toolrun.config.load import FILE_NAME, Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import read_config
 

@@ -22,7 +22,7 @@ import click
 from toolrun.cli.invocation import Invocation
 from toolrun.cli.log import set_up_log
 from toolrun.cli.output import inform
-from toolrun.config import Config
+from toolrun.config.load import Config
 from toolrun.runtime import Runtime, read_config
 
 T = TypeVar("T")

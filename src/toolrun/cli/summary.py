@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolrun.config.model import JSON, Schema
 from toolrun.runtime import Runtime
-from toolrun.settings import JSON, Schema
 from toolrun.tools.function import schema_of
 
 

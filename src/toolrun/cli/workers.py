@@ -8,8 +8,8 @@ import click
 
 from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
-from toolrun.settings import JSON
-from toolrun.workers.survey import SeenWorker, can_survey, find_workers
+from toolrun.config.model import JSON
+from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
 
 
 @click.command(name="workers")

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from toolrun.clients.extra import missing
 from toolrun.clients.limits import TurnLimits
+from toolrun.config.model import ModelSettings
 from toolrun.errors import ConfigError, UsageError
-from toolrun.settings import ModelSettings
 
 if TYPE_CHECKING:
     from toolrun.clients.client import ModelClient

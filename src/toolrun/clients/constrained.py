@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.description import describe
 from toolrun.schema.value import local_reference
-from toolrun.settings import JSON, Schema
 
 _DEEPEST: Final = 6
 """Levels of a schema that are enforced; below, any JSON may be said."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from toolrun.config.model import JSON
 from toolrun.result import ToolResult, render, shorten
-from toolrun.settings import JSON
 
 if TYPE_CHECKING:
     from toolrun.clients.wording import Wording

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
+from toolrun.config.model import JSON, Limits, ToolSettings
 from toolrun.errors import (
     CallError,
     InvalidArgumentsError,
@@ -35,13 +36,12 @@ from toolrun.execution.prepared import Binding, Mode
 from toolrun.execution.thread import Job, Threads
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, blocks_of, normalise
-from toolrun.settings import JSON, Limits, ToolSettings
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair
-    from toolrun.workers.isolated import IsolatedTools
+    from toolrun.scripts.isolated import IsolatedTools
 
 logger = logging.getLogger("toolrun")
 
@@ -291,7 +291,7 @@ class ToolExecutor:
             raise OverloadedError(f"Tools call each other more than {_MAX_DEPTH} levels deep")
 
     async def _run_isolated(self, tool: Any, arguments: dict[str, JSON]) -> JSON:
-        from toolrun.workers.isolated import IsolatedTools  # processes are loaded when they are needed
+        from toolrun.scripts.isolated import IsolatedTools  # processes are loaded when they are needed
 
         loop = asyncio.get_running_loop()
         home = self._homes[loop]

@@ -11,11 +11,11 @@ import logging
 import traceback
 from typing import Final, cast
 
+from toolrun.config.model import JSON
 from toolrun.errors import CallError, ErrorKind
 from toolrun.execution.observer import Observer
 from toolrun.redaction import Redactor, visible
 from toolrun.result import ToolResult, normalise, render
-from toolrun.settings import JSON
 from toolrun.tools.context import Call
 
 logger = logging.getLogger("toolrun.call")

@@ -9,8 +9,8 @@ from enum import Enum
 from types import FunctionType
 from typing import Any
 
+from toolrun.config.model import ToolSettings
 from toolrun.errors import DefinitionError
-from toolrun.settings import ToolSettings
 from toolrun.tools.function import FunctionTool, schema_of
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from toolrun.config.model import McpSettings, ServerSettings
 from toolrun.mcp.rpc import LostError, OnNotification, OnRequest, Params, Pending, Read, Result
-from toolrun.settings import McpSettings, ServerSettings
+from toolrun.processes.engine import Engine
 from toolrun.tools.context import OnProgress
-from toolrun.workers.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NoReturn, cast
 
+from toolrun.config.model import JSON
 from toolrun.errors import (
     CallError,
     InvalidArgumentsError,
@@ -21,7 +22,6 @@ from toolrun.errors import (
 )
 from toolrun.result import Content, ToolResult, render, shorten
 from toolrun.schema.value import show
-from toolrun.settings import JSON
 
 Block = dict[str, JSON]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolrun.document import read_text, shown
+from toolrun.config.model import JSON, ServerSettings
+from toolrun.config.parse import read_text, shown
+from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
-from toolrun.expansion import expand
 from toolrun.mcp import jsonc
-from toolrun.settings import JSON, ServerSettings
 
 SECTIONS: Final = ("mcpServers", "servers")
 """Under which key servers stand: the first everywhere but in VS Code."""

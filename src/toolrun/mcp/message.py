@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from toolrun.workers.wire import exact
+from toolrun.scripts.wire import exact
 
 _EXCERPT: Final = 200
 _TAIL: Final = 64

@@ -16,12 +16,12 @@ import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
+from toolrun.config.model import JSON, Schema
 from toolrun.errors import ProtocolError
 from toolrun.result import Content, render, shorten
 from toolrun.schema.explain import problems_of
 from toolrun.schema.validator import CompiledSchema
 from toolrun.schema.value import is_too_deep
-from toolrun.settings import JSON, Schema
 
 logger = logging.getLogger("toolrun.mcp")
 

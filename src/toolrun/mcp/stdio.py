@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from toolrun.mcp.channel import Handlers, Server
 from toolrun.mcp.rpc import LostError, Params, Pending, Read, Result, Rpc
+from toolrun.processes.engine import SERVER_VARIABLE, Exit, WorkerSpec
 from toolrun.tools.context import OnProgress
-from toolrun.workers.engine import SERVER_VARIABLE, Exit, WorkerSpec
 
 logger = logging.getLogger("toolrun.mcp")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from toolrun.config.model import JSON, Schema
 from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, UnavailableError
 from toolrun.mcp.content import protocol_failure, read_result
 from toolrun.mcp.output import OutputSchema, broken_promise
@@ -13,7 +14,6 @@ from toolrun.mcp.rpc import BadAnswerError, LostError, NotSentError, Pending, Re
 from toolrun.mcp.session import Listed
 from toolrun.mcp.supervisor import Supervisor
 from toolrun.result import Content
-from toolrun.settings import JSON, Schema
 from toolrun.tools.context import Call, current_call
 
 logger = logging.getLogger("toolrun.mcp")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from toolrun.config.model import JSON, ServerSettings
 from toolrun.mcp.files import variable_name
 from toolrun.redaction import is_sensitive
-from toolrun.settings import JSON, ServerSettings
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SCHEME: Final = re.compile(r"((?:Bearer|Basic|Token)\s+)?(.*)", re.IGNORECASE | re.DOTALL)

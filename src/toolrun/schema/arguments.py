@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.description import describe
 from toolrun.schema.explain import Problem, problems_of, unknown
 from toolrun.schema.repair import Repair, repair
@@ -30,7 +31,6 @@ from toolrun.schema.value import (
     size,
     type_of,
 )
-from toolrun.settings import JSON, Schema
 
 _WRAPPERS = frozenset({"args", "arguments", "input", "kwargs", "parameters", "params"})
 _OPENERS = (

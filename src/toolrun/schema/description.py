@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.explain import MAX_OPTIONS, cut, properties_of
 from toolrun.schema.value import local_reference, printable, show
-from toolrun.settings import JSON, Schema
 
 _MAX_LEVELS = 8
 _MAX_LABELS = 200

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.value import join, printable, show, type_of
-from toolrun.settings import JSON, Schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

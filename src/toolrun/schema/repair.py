@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.value import (
     MAX_TEXT,
     is_too_deep,
@@ -30,7 +31,6 @@ from toolrun.schema.value import (
     size,
     type_of,
 )
-from toolrun.settings import JSON, Schema
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
 Fits: TypeAlias = Callable[[str, JSON], bool]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError
 from toolrun.schema.explain import problems_of
 from toolrun.schema.value import is_text, lookup, show, type_of
-from toolrun.settings import JSON, Schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import KeywordValidator, ValidationError, Validator

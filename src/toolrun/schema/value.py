@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import unquote
 
-from toolrun.settings import JSON, Schema
+from toolrun.config.model import JSON, Schema
 
 MAX_TEXT = 10_000_000
 """The longest JSON text that is parsed, in characters or bytes."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
+from toolrun.config.model import JSON
 from toolrun.errors import DefinitionError
 from toolrun.mcp.content import write_result
 from toolrun.mcp.names import provider_names
 from toolrun.mcp.output import OutputSchema
 from toolrun.result import ToolResult
-from toolrun.settings import JSON
 from toolrun.tools.function import schema_of
 from toolrun.tools.manager import ToolManager
 

@@ -30,11 +30,11 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
 from toolrun.mcp.content import write_result
 from toolrun.server.catalog import Catalog
-from toolrun.settings import JSON
 from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.manager import ToolManager
 from toolrun.version import __version__

@@ -35,7 +35,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from toolrun.workers.wire import Lines, Rubbish
+from toolrun.scripts.wire import Lines, Rubbish
 
 logger = logging.getLogger("toolrun.serve")
 

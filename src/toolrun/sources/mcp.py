@@ -9,16 +9,16 @@ import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from toolrun.config import Config
+from toolrun.config.load import Config
+from toolrun.config.model import ServerSettings
 from toolrun.errors import DefinitionError
 from toolrun.mcp.channel import Server
 from toolrun.mcp.names import name_tools
 from toolrun.mcp.session import Listed
 from toolrun.mcp.supervisor import Supervisor
 from toolrun.mcp.tool import McpTool
-from toolrun.settings import ServerSettings
+from toolrun.processes.local import LocalEngine
 from toolrun.tools.manager import ToolManager, logger
-from toolrun.workers.local import LocalEngine
 
 _SHOWN = 20
 """How many names of tools an error shows."""

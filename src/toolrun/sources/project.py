@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins import BUILTINS, Handler
-from toolrun.config import Config
+from toolrun.config.load import Config
+from toolrun.config.model import ServerSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError
-from toolrun.settings import ServerSettings
+from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function import load_functions
 from toolrun.sources.problem import Problem
 from toolrun.tools.manager import ToolManager, logger
-from toolrun.workers.pep723 import has_header
 
 if TYPE_CHECKING:
+    from toolrun.processes.engine import Engine
+    from toolrun.scripts.environment import Environments
+    from toolrun.scripts.source import Script, ScriptTool, Surroundings
     from toolrun.sources.mcp import McpSource
-    from toolrun.sources.script import Script, ScriptTool, Surroundings
-    from toolrun.workers.engine import Engine
-    from toolrun.workers.environment import Environments
 
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
@@ -116,9 +116,9 @@ class Project:
             return []
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
-        from toolrun.sources.script import Surroundings, worker_variables
-        from toolrun.workers.environment import Environments
-        from toolrun.workers.local import LocalEngine
+        from toolrun.processes.local import LocalEngine
+        from toolrun.scripts.environment import Environments
+        from toolrun.scripts.source import Surroundings, worker_variables
 
         workers = self._config.workers
         cache = _home_expanded(workers.cache, self._config.root)
@@ -142,7 +142,7 @@ class Project:
         return await asyncio.gather(*(self._load_script(path, around) for path in paths))
 
     async def _load_script(self, path: Path, around: Surroundings) -> list[ScriptTool]:
-        from toolrun.sources.script import Script
+        from toolrun.scripts.source import Script
 
         try:
             script = Script(path, around)

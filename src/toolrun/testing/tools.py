@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from toolrun.config.model import JSON
 from toolrun.errors import ConfigError, ToolError
 from toolrun.execution.observer import Observer
 from toolrun.result import ToolResult
-from toolrun.settings import JSON
 from toolrun.tools.context import Call
 from toolrun.tools.function import schema_of
 from toolrun.tools.manager import ToolManager

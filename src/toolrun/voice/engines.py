@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolrun.document import read_text
+from toolrun.config.model import VoiceSettings
+from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
-from toolrun.settings import VoiceSettings
 from toolrun.voice.speech import Recogniser, Speaker
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolrun.config import Config
+from toolrun.config.load import Config
 from toolrun.redaction import Redactor
 from toolrun.voice.announcer import Announcer
 from toolrun.voice.engines import make_recogniser, make_speaker

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from toolrun.clients.events import ToolFinished, ToolProgress
+from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
 from toolrun.redaction import Redactor
-from toolrun.settings import JSON
 from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 from toolrun.voice.together import until_one_ends
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolrun.document import parse_toml, read_text, shown, suggestion
+from toolrun.config.parse import parse_toml, read_text, shown, suggestion
 from toolrun.errors import ConfigError, ErrorKind, ToolrunError
 from toolrun.result import ToolResult
 

@@ -6,7 +6,7 @@ import shutil
 from typing import Final
 
 from toolrun.errors import SpeechError
-from toolrun.process import run_program
+from toolrun.processes.external_program import run_program
 
 MAX_CHARS: Final = 5_000
 """What is beyond is not spoken: nobody listens for five minutes."""

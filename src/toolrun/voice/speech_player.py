@@ -7,7 +7,7 @@ import tempfile
 from typing import Final
 
 from toolrun.errors import SpeechError
-from toolrun.process import run_program
+from toolrun.processes.external_program import run_program
 
 PLAYERS: Final = (("pw-play",), ("paplay",), ("aplay", "-q"), ("afplay",))
 """In this order. Each is given the path of a file."""

@@ -19,8 +19,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from toolrun.clients.errors import ModelContextError, ModelError
 from toolrun.clients.events import Event, Reply, ToolFinished, ToolProgress, ToolStarted
+from toolrun.config.model import VoiceSettings
 from toolrun.errors import ToolrunError, UsageError
-from toolrun.settings import VoiceSettings
 from toolrun.voice.events import Answered, Heard, Listener, Outcome, ToolActivity, Utterance, VoiceEvent
 from toolrun.voice.memory import Memory
 from toolrun.voice.phrases import Phrases

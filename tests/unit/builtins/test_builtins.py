@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 from toolrun.builtins import BUILTINS
-from toolrun.config import Config
-from toolrun.settings import ToolSettings
+from toolrun.config.load import Config
+from toolrun.config.model import ToolSettings
 
 
 @pytest_asyncio.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolrun import Runtime
 from toolrun.builtins import BUILTINS
-from toolrun.config import load_config
+from toolrun.config.load import load_config
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "builtins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(yaml|toml)\n(.*?)```", PAGE, re.DOTALL)

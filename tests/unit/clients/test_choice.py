@@ -14,8 +14,8 @@ from providers.ollama import OllamaServer
 from toolrun import ToolExecutor
 from toolrun.clients import AnthropicClient, OllamaClient
 from toolrun.clients.choice import ANTHROPIC_MODEL, Choice, choose, ollama_models, ollama_url, open_client, typed
+from toolrun.config.model import ModelSettings
 from toolrun.errors import ConfigError
-from toolrun.settings import ModelSettings
 
 NOBODY = "http://127.0.0.1:9"
 ALONE = {"OLLAMA_HOST": NOBODY}
@@ -153,7 +153,7 @@ def test_without_any_packages_it_says_what_to_install(provider: str, advice: str
         "from pathlib import Path\n"
         "from toolrun.clients.choice import Choice, open_client\n"
         "from toolrun.errors import UsageError\n"
-        "from toolrun.settings import ModelSettings\n"
+        "from toolrun.config.model import ModelSettings\n"
         f"try:\n    open_client(Choice({provider!r}, 'm', ''), None, ModelSettings(), {{}}, Path())\n"
         "except UsageError as error:\n    print(error)"
     )
@@ -166,7 +166,7 @@ def test_a_key_without_the_package_is_a_hint() -> None:
         "import sys; sys.modules['langchain_anthropic'] = None\n"
         "from toolrun.clients.choice import choose\n"
         "from toolrun.errors import ConfigError\n"
-        "from toolrun.settings import ModelSettings\n"
+        "from toolrun.config.model import ModelSettings\n"
         f"try:\n    choose(ModelSettings(), {{'ANTHROPIC_API_KEY': 'k', 'OLLAMA_HOST': {NOBODY!r}}})\n"
         "except ConfigError as error:\n    print(error)"
     )

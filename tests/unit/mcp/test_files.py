@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from toolrun.config.model import ServerSettings
 from toolrun.errors import ConfigError
 from toolrun.mcp.files import existing, places, read_file, read_servers
-from toolrun.settings import ServerSettings
 
 
 def write(path: Path, servers: dict[str, Any], section: str = "mcpServers", **more: Any) -> Path:

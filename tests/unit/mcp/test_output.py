@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from toolrun.config.model import JSON
 from toolrun.errors import DefinitionError, SideEffects
 from toolrun.mcp.output import MAX_WORK, OutputSchema, broken_promise
 from toolrun.result import Content
-from toolrun.settings import JSON
 
 WEATHER: dict[str, JSON] = {
     "type": "object",

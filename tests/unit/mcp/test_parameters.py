@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun import ToolExecutor
+from toolrun.config.model import JSON
 from toolrun.mcp.parameters import camel_case, rename
-from toolrun.settings import JSON
 
 MAPPING = {"command": "action", "device": "deviceName"}
 NAMES = st.sampled_from(["device_name", "deviceName", "device", "command", "action", "level", "a_b", "aB", "A_b", "_"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.expansion import expand
+from toolrun.config.model import ServerSettings
+from toolrun.config.variables import expand
 from toolrun.mcp.transfer import server_table, without_secrets
-from toolrun.settings import ServerSettings
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=10)
 

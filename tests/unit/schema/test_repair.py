@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolrun.config.model import JSON
 from toolrun.schema import ArgumentSchema, Checked
 from toolrun.schema.repair import Repair
 from toolrun.schema.value import same
-from toolrun.settings import JSON
 
 Schema: TypeAlias = dict[str, Any]
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy

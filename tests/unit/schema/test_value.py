@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from toolrun.config.model import JSON
 from toolrun.schema.value import is_too_deep, join, lookup, parse_json, pointer, same, show, size
-from toolrun.settings import JSON
 
 
 @pytest.mark.parametrize(

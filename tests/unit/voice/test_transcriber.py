@@ -22,9 +22,9 @@ from toolrun.clients import (
     ToolFinished,
     ToolStarted,
 )
+from toolrun.config.model import VoiceSettings
 from toolrun.errors import UsageError
 from toolrun.result import ToolCall
-from toolrun.settings import VoiceSettings
 from toolrun.testing import Said, ScriptedModel
 from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance, VoiceEvent
 from toolrun.voice.phrases import Phrases

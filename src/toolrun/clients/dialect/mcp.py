@@ -7,7 +7,7 @@ from typing import Final
 
 from toolrun.clients.dialect.provider import Dialect
 from toolrun.clients.dialect.reading import Note
-from toolrun.settings import JSON, Schema
+from toolrun.config.model import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 

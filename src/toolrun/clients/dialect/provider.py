@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolrun.clients.dialect.reading import Note
-from toolrun.settings import JSON, Schema
+from toolrun.config.model import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 Adapt: TypeAlias = Callable[[Mapping[str, JSON], Note], tuple[Schema, list[str]]]

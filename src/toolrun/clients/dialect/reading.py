@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from toolrun.clients.dialect.node import Node, both, either, types_of_options
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.value import join, local_reference
-from toolrun.settings import JSON, Schema
 
 Note: TypeAlias = Callable[[str, str, str], None]
 """Takes what was simplified: the path, what it was, where it went."""

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.value import local_reference, type_of
-from toolrun.settings import JSON, Schema
 
 _MAX_DEPTH: Final = 16
 _ALL: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})

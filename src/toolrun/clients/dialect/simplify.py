@@ -10,8 +10,8 @@ from toolrun.clients.dialect.node import Node, both, either
 from toolrun.clients.dialect.provider import Keeps, Level
 from toolrun.clients.dialect.reading import Note, modernise, read
 from toolrun.clients.dialect.words import describe, form, forms, phrases
+from toolrun.config.model import JSON, Schema
 from toolrun.schema.value import join
-from toolrun.settings import JSON, Schema
 
 _COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not")
 _SCALARS: Final = ("string", "number", "boolean")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolrun.clients.dialect.node import Node
+from toolrun.config.model import JSON
 from toolrun.schema.value import show
-from toolrun.settings import JSON
 
 _MAX_OPTIONS: Final = 50
 _MAX_FORM: Final = 1000

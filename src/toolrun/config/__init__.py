@@ -1,0 +1,1 @@
+"""toolrun.toml, environment variables and flags, read into one frozen `Config`."""

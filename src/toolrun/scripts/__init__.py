@@ -1,0 +1,1 @@
+"""PEP 723 files in pools of worker processes, each with dependencies of its own."""

@@ -1,0 +1,81 @@
+"""One call on its way through a pool: what a worker is sent, and who is told how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from toolrun.config.model import JSON
+from toolrun.errors import CallError, InvalidArgumentsError, ProtocolError, SideEffects
+from toolrun.execution.failure import remote_failure
+from toolrun.tools.context import Call
+
+if TYPE_CHECKING:
+    from toolrun.scripts.pooled_worker import Member
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Request:
+    """Is sent to a worker at most once, and ends once. The executor waits for it as for any body that runs."""
+
+    __slots__ = ("call", "config", "function", "kwargs", "member", "number", "on_end", "outcome", "raised", "secrets")
+
+    def __init__(
+        self,
+        function: str,
+        kwargs: Mapping[str, JSON],
+        config: Mapping[str, JSON] = _NOTHING,
+        secrets: Mapping[str, str] = _NOTHING,
+        call: Call | None = None,
+    ) -> None:
+        self.function = function
+        self.kwargs = kwargs
+        self.config = config
+        self.secrets = secrets
+        self.call = call
+        self.outcome: asyncio.Future[tuple[JSON, CallError | None]] = asyncio.get_running_loop().create_future()
+        self.on_end: Callable[[], object] | None = None
+        self.member: Member | None = None
+        """Where it runs, until it has ended."""
+        self.number = 0
+        self.raised: tuple[str, ...] = ()
+        """The classes of the exception that the worker's answer will be about."""
+        if call is not None:
+            call.phase = "its worker was not ready"
+
+    def sent(self, member: Member, number: int) -> None:
+        """From here on the call may have had effects."""
+        self.member = member
+        self.number = number
+        if self.call is not None:
+            self.call.phase = ""
+
+    def answered(self, result: JSON, error: str | None) -> None:
+        self.end((result, None) if error is None else (None, self._failure(error)))
+
+    def end(self, outcome: tuple[JSON, CallError | None]) -> None:
+        self.member = None
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+        self._leave()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more, so it must not go on."""
+        member, self.member = self.member, None
+        if member is not None:
+            member.give_up(self)
+        self._leave()
+
+    def _leave(self) -> None:
+        on_end, self.on_end = self.on_end, None  # once: it may be given up in the moment in which it ends
+        if on_end is not None:
+            on_end()
+
+    def _failure(self, message: str) -> CallError:
+        if self.raised[:1] == ("toolrun.InvalidArguments",):
+            return InvalidArgumentsError(message)
+        if self.raised[:1] == ("toolrun.UnknownFunction",):
+            return ProtocolError(message, side_effects=SideEffects.NOT_STARTED)
+        return remote_failure(self.raised, message, self.call.name if self.call is not None else self.function)

@@ -1,0 +1,374 @@
+"""Python files with a PEP 723 header: their functions run in worker processes with dependencies of their own.
+
+A file is described from inside its environment, once for each content; a file that has not changed is listed from the
+cache, without starting anything. An edited file is noticed at the next call: calls that run finish in the old workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from toolrun.config.load import Config
+from toolrun.config.model import JSON, Schema
+from toolrun.config.parse import suggestion
+from toolrun.config.value_type import KIND_OF, SECONDS, count
+from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
+from toolrun.processes.engine import Engine, WorkerSpec
+from toolrun.scripts.environment import Environments, Requirements, read_requirements
+from toolrun.scripts.pep723 import find_fault
+from toolrun.scripts.pool import Pool, PoolLimits, RetiredError
+from toolrun.scripts.pooled_worker import Member
+from toolrun.scripts.request import Request
+from toolrun.tools.context import Call, current_call
+from toolrun.tools.manager import ToolManager
+from toolrun.worker import DIRECTORY
+
+logger = logging.getLogger("toolrun")
+
+WORKER: Final = Path(DIRECTORY)
+_LOOK_EVERY: Final = 0.001
+"""Seconds between two looks whether a file was edited: under load a look for each call would be a tenth of its cost."""
+_LOCALE: Final = ("LANG", "LANGUAGE")
+_DESCRIPTION: Final = 2
+"""To be raised when the files in the cache get another form."""
+_DECLARED: Final = {
+    "timeout": SECONDS,
+    "concurrency": count(1),
+    "memory_mb": count(1),
+    "secrets": KIND_OF["tuple[str, ...]"],
+    "idempotent": KIND_OF["bool"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a script says of itself, in `[tool.toolrun]` of its metadata."""
+
+    timeout: float | None = None
+    concurrency: int = 1
+    memory_mb: int | None = None
+    secrets: tuple[str, ...] = ()
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One content of a file."""
+
+    sha256: str
+    requirements: Requirements
+    declared: Declared
+
+
+class ScriptTool:
+    """A function of a script."""
+
+    isolated = True
+    """It runs in a process, which is killed when a call is given up."""
+    __slots__ = ("_script", "description", "function", "idempotent", "is_async", "name", "schema", "source", "timeout")
+
+    def __init__(self, script: Script, name: str, about: Mapping[str, Any], declared: Declared) -> None:
+        self._script = script
+        self.source = script.path
+        self.name = name
+        self.function = str(about["name"])
+        self.description = str(about.get("description") or "")
+        self.schema: Schema = about["schema"]
+        self.is_async = True
+        self.timeout = declared.timeout
+        self.idempotent = declared.idempotent
+
+    async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
+        return await self._script.call(self, arguments)
+
+    def begin(self, arguments: dict[str, JSON], call: Call) -> Request | None:
+        """The same without a coroutine, if a worker is free at this moment; None if not."""
+        return self._script.begin(self, arguments, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all scripts of a project share."""
+
+    config: Config
+    manager: ToolManager
+    engine: Engine
+    environments: Environments
+    cache: Path
+    variables: Mapping[str, str]
+    """The environment variables of every worker."""
+    on_progress: Callable[[str], None]
+    """Told what is done while an environment is being made."""
+
+
+class Script:
+    """One file."""
+
+    def __init__(self, path: Path, around: Surroundings) -> None:
+        self.path = path
+        self.name = path.stem
+        self._around = around
+        self._file = str(path)
+        self._stamp = _stamp(self._file)
+        self._next_look = 0.0
+        self._version = read_version(path, around.config)
+        self.pool = self._new_pool(self._version)
+        self._retired: list[Pool] = []
+        self._renewal: asyncio.Task[None] | None = None
+        self._tools: list[ScriptTool] = []
+        self._announced = ""
+        """The environment whose making was announced last: many calls may wait for it."""
+
+    @property
+    def environment(self) -> Path | None:
+        """The interpreter of its environment, if it is made."""
+        return self._around.environments.known(self._version.requirements)
+
+    @property
+    def declared(self) -> Declared:
+        """What it says of itself, as far as the configuration lets it."""
+        return self._version.declared
+
+    @property
+    def tools(self) -> list[ScriptTool]:
+        """Those of the last load."""
+        return list(self._tools)
+
+    async def prepare(self) -> Path:
+        """Make its environment now, if it is not there. Raises ScriptEnvironmentError."""
+        return await self._interpreter(self._version)
+
+    async def load(self) -> list[ScriptTool]:
+        """The tools of the file as it is now. Raises CallError or ConfigError if it cannot be described."""
+        version = self._version
+        description = await self._description(version)
+        functions = description["functions"]
+        for function in description["skipped"]:
+            logger.warning("%s: '%s' is no tool: %s", self.path, function["name"], function["reason"])
+        for warning in description["warnings"]:
+            logger.warning("%s: %s", self.path, warning)
+        if not functions:
+            raise ConfigError("has no public function that can be a tool")
+        self._tools = [
+            ScriptTool(self, self.name if len(functions) == 1 else f"{self.name}.{it['name']}", it, version.declared)
+            for it in functions
+        ]
+        return self._tools
+
+    async def call(self, tool: ScriptTool, arguments: dict[str, JSON]) -> JSON:
+        while True:
+            request = self._request(tool, arguments, current_call.get())
+            try:
+                return await self.pool.run(request)
+            except RetiredError:  # it was edited while this call waited: the new version takes it
+                continue
+
+    def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Request | None:
+        request = self._request(tool, arguments, call)
+        return request if self.pool.submit(request) else None
+
+    def _request(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call | None) -> Request:
+        self._notice_edit(perf_counter() if call is None else call.started)
+        config = self._around.config
+        settings = config.tool.get(tool.name)
+        if settings is None:
+            return Request(tool.function, arguments, call=call)
+        granted = [name for name in settings.secrets if name in self._version.declared.secrets]
+        secrets = {name: config.secrets[name] for name in granted if name in config.secrets}
+        return Request(tool.function, arguments, dict(settings.config), secrets, call)
+
+    async def close(self, drain: float) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+        await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
+
+    def _notice_edit(self, now: float) -> None:
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY
+        try:
+            stamp = _stamp(self._file)
+        except OSError:  # a file that is gone goes on as it was
+            return
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._take_edit()
+
+    def _take_edit(self) -> None:
+        try:
+            version = read_version(self.path, self._around.config)
+        except ConfigError as error:
+            logger.warning("%s was edited and %s; its last good version stays in use", self.path, error)
+            return
+        if version.sha256 == self._version.sha256:
+            return
+        logger.info("%s was edited: the next calls use the new version", self.path)
+        self.pool.retire()
+        self._retired.append(self.pool)
+        self._version, self.pool = version, self._new_pool(version)
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        """Offer the tools of the new version, and of the next one if it is edited again meanwhile."""
+        version = None
+        while version is not self._version:
+            version, old = self._version, {tool.name for tool in self._tools}
+            try:
+                self._offer(await self.load(), old)
+            except (CallError, ConfigError, OSError) as error:
+                logger.warning("%s: %s", self.path, error)
+
+    def _offer(self, tools: list[ScriptTool], old: set[str]) -> None:
+        manager = self._around.manager
+        for name in old - {tool.name for tool in tools}:
+            manager.remove(name)
+        for tool in tools:
+            settings = self._around.config.tool.get(tool.name)
+            if settings is None or settings.enabled:
+                manager.remove(tool.name)  # it is replaced on purpose: no warning
+                try:
+                    manager.add(tool)
+                except DefinitionError as error:
+                    logger.warning("%s: %s", self.path, error)
+
+    def _new_pool(self, version: Version) -> Pool:
+        workers = self._around.config.workers
+        limits = PoolLimits(
+            concurrency=version.declared.concurrency,
+            max_workers=workers.max_workers,
+            idle_timeout=workers.idle_timeout,
+            start_timeout=workers.start_timeout,
+            max_calls=workers.max_calls,
+            max_age=workers.max_age,
+            max_memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 900_000,
+            grace=workers.grace,
+        )
+        return Pool(self.name, self._around.engine, lambda: self._spec(version), limits)
+
+    async def _spec(self, version: Version, *options: str) -> WorkerSpec:
+        interpreter = await self._interpreter(version)
+        options = options or ("--concurrency", str(version.declared.concurrency))
+        return WorkerSpec(
+            name=self.name,
+            interpreter=interpreter,
+            arguments=(str(WORKER / "__main__.py"), str(self.path), *options),
+            directory=self._around.config.root,
+            variables=self._around.variables,
+            memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
+        )
+
+    async def _interpreter(self, version: Version) -> Path:
+        requirements, environments = version.requirements, self._around.environments
+        if requirements.key != self._announced and environments.known(requirements) is None:
+            self._announced = requirements.key
+            needs = ", ".join(requirements.metadata.get("dependencies", [])) or "no packages"
+            self._around.on_progress(f"{self.name}: making its environment ({needs})")
+        return await environments.interpreter(requirements)
+
+    async def _description(self, version: Version) -> dict[str, list[Any]]:
+        """The functions of the file, those that cannot be tools, and what is to be warned of."""
+        import orjson
+
+        parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _inside_key())
+        key = hashlib.sha256("".join(parts).encode()).hexdigest()
+        file = self._around.cache / "descriptions" / f"{key[:32]}.json"
+        with suppress(OSError, ValueError):
+            cached: dict[str, list[Any]] = orjson.loads(file.read_bytes())
+            return cached
+        info: dict[str, Any] = await self._describe(version)
+        found: dict[str, Any] = {part: info.get(part) for part in ("functions", "skipped", "warnings")}
+        if not all(isinstance(part, list) for part in found.values()):
+            raise ProtocolError(f"The worker of '{self.name}' does not say what is in it.")
+        with suppress(OSError):  # a full disk costs time, not the tool
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(f".{id(self)}.part")
+            part.write_bytes(orjson.dumps(found))
+            part.replace(file)
+        return found
+
+    async def _describe(self, version: Version) -> dict[str, JSON]:
+        spec = await self._spec(version, "--describe")
+        member = Member(self.name, None, 0.0)
+        member.worker = worker = self._around.engine.start(spec, member)
+        limit = self._around.config.workers.start_timeout
+        try:
+            async with asyncio.timeout(limit):
+                await member.ready
+        except TimeoutError:
+            raise UnavailableError(f"The worker of '{self.name}' was not ready within {limit:g} s.") from None
+        finally:
+            await worker.close(self._around.config.workers.grace)
+        return member.info
+
+
+def read_version(path: Path, config: Config) -> Version:
+    """Raises ConfigError for a file whose metadata cannot be used."""
+    try:
+        content = path.read_bytes()
+        lock_file = path.with_name(f"{path.name}.lock")
+        lock = lock_file.read_bytes() if lock_file.is_file() else None
+        source = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}") from error
+    requirements = read_requirements(source, lock)
+    if requirements is None:
+        raise ConfigError(f"has a header that is not valid (PEP 723), so it is not run: {find_fault(source)}")
+    tools = requirements.metadata.get("tool")
+    table = tools.get("toolrun", {}) if isinstance(tools, Mapping) else {}
+    return Version(hashlib.sha256(content).hexdigest(), requirements, _capped(_declared(table), config))
+
+
+def _declared(table: object) -> Declared:
+    if not isinstance(table, Mapping):
+        raise ConfigError("[tool.toolrun] in its header must be a table")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        kind = _DECLARED.get(key)
+        if kind is None:
+            raise ConfigError(f"unknown key '{key}' in [tool.toolrun] of its header; {suggestion(key, _DECLARED)}")
+        if not kind.accepts(value):
+            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {kind.words}")
+        values[key] = kind.convert(value)
+    return Declared(**values)
+
+
+def _capped(declared: Declared, config: Config) -> Declared:
+    workers = config.workers
+    memory = [it for it in (declared.memory_mb, workers.max_memory_mb) if it is not None]
+    return Declared(
+        timeout=None if declared.timeout is None else min(declared.timeout, workers.max_timeout),
+        concurrency=min(declared.concurrency, workers.max_concurrency),
+        memory_mb=min(memory, default=None),
+        secrets=declared.secrets,
+        idempotent=declared.idempotent,
+    )
+
+
+def worker_variables(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """What a worker gets of the host's environment: where programs and home are, the locale, and what is listed."""
+    kept = {"PATH", "HOME", *_LOCALE, *names}
+    return {name: value for name, value in environ.items() if name in kept or name.startswith("LC_")}
+
+
+def _stamp(file: str) -> tuple[int, int, int]:
+    status = os.stat(file)  # noqa: PTH116  once for each call, and pathlib takes twice as long
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@cache
+def _inside_key() -> str:
+    """Changes with the code that describes scripts."""
+    files = sorted(WORKER.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -1,1 +1,0 @@
-"""Script tools: Python files that declare their own dependencies and run in processes of their own."""
