@@ -10,7 +10,8 @@ from typing import NewType, NotRequired, Required, TypedDict
 
 import jsonschema_rs
 from pydantic import BaseModel, Field
-from toolrun.scripts.inside.describe import Reading, read_function
+
+from toolrun.worker.describe import Reading, read_function
 
 
 class _Nothing:

@@ -97,7 +97,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
 
 def show_tools(screen: Screen, runtime: Runtime) -> None:
     """The tools by where they run, and what is missing."""
-    from toolrun.mcp.tool import McpTool
+    from toolrun.mcp.client.mcp_tool import McpTool
     from toolrun.scripts.source import ScriptTool
 
     tools = list(runtime.manager)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
 
     from toolrun.builtins import Handler
     from toolrun.config.load import Config
-    from toolrun.mcp.supervisor import Supervisor
+    from toolrun.mcp.client.supervisor import Supervisor
     from toolrun.scripts.source import Script
     from toolrun.sources.problem import Problem
     from toolrun.sources.project import Project

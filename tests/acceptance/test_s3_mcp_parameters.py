@@ -21,7 +21,7 @@ from acceptance.kinds import ObjectTool
 from acceptance.project import Project, declaration
 from mcp_servers.devices import NO_DEVICE, UNKNOWN_DEVICE
 from toolrun import Runtime
-from toolrun.mcp import parameters
+from toolrun.mcp.client import parameter_names
 
 SERVERS = Path(__file__).parents[1] / "mcp_servers"
 DEVICES = SERVERS / "devices.py"
@@ -172,7 +172,7 @@ def ask_adapters(arguments: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.scenario("S3.14.2")
 def test_s3_14_2_the_decision_is_documented() -> None:
     """The module that renames says what was decided, why, and with which versions that was measured."""
-    document = ast.get_docstring(ast.parse(Path(parameters.__file__).read_text(encoding="utf-8"))) or ""
+    document = ast.get_docstring(ast.parse(Path(parameter_names.__file__).read_text(encoding="utf-8"))) or ""
     assert "Decision: the renaming stays, because nothing below us does it." in document
     assert "`langchain-mcp-adapters` 0.3.2 on mcp" in document
     assert "mcp 2." in document

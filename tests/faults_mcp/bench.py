@@ -19,7 +19,7 @@ from typing import Any
 
 from faults.bench import LIMIT, TAG, Recorder, until
 from toolrun import Runtime, ToolResult
-from toolrun.mcp.supervisor import Supervisor
+from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.tools.context import Progress
 
 SERVERS = Path(__file__).parents[1] / "mcp_servers"

@@ -12,8 +12,8 @@ from faults.bench import LIMIT, tagged, until
 from faults_mcp.bench import Servers, Tools
 from real_servers.servers import Example, RealServer, process_of
 from toolrun import ErrorKind, SideEffects, ToolResult
-from toolrun.mcp.session import Listed
-from toolrun.mcp.tool import McpTool
+from toolrun.mcp.client.mcp_tool import McpTool
+from toolrun.mcp.client.session import Listed
 from toolrun.tools.function import schema_of
 
 

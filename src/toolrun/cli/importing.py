@@ -17,8 +17,8 @@ from toolrun.config.load import FILE_NAME, Config
 from toolrun.config.model import JSON
 from toolrun.config.parse import parse_toml, suggestion
 from toolrun.errors import ConfigError
-from toolrun.mcp.files import FoundServer, Place, existing, expanded, places, read_file
-from toolrun.mcp.transfer import server_table, without_secrets
+from toolrun.mcp.hosts.host_files import FoundServer, Place, existing, expanded, places, read_file
+from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
 from toolrun.runtime import read_config
 
 _NEW: Final = "new"

@@ -19,8 +19,8 @@ from toolrun.cli.invocation import Invocation, shared_options
 from toolrun.cli.output import claim_stdout, complain, inform, near
 from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
-from toolrun.mcp import jsonc
-from toolrun.mcp.files import places
+from toolrun.mcp.hosts import jsonc
+from toolrun.mcp.hosts.host_files import places
 from toolrun.runtime import read_config
 
 

@@ -57,8 +57,8 @@ def command(invocation: Invocation, http: str | None, token: str | None, allowed
 
 
 def _serve_stdio(invocation: Invocation) -> None:
-    from toolrun.server.mcp import McpServer
-    from toolrun.server.stdio import serve_stdio, take_stdio
+    from toolrun.mcp.server.mcp_server import McpServer
+    from toolrun.mcp.server.stdio_server import serve_stdio, take_stdio
 
     is_for_people = sys.stdin is not None and sys.stdin.isatty()
     incoming, outgoing = take_stdio()
@@ -76,8 +76,8 @@ def _serve_stdio(invocation: Invocation) -> None:
 
 def _serve_http(invocation: Invocation, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
     from toolrun.cli.output import claim_stdout
-    from toolrun.server.http import listen, read_address, serve_http
-    from toolrun.server.mcp import McpServer
+    from toolrun.mcp.server.http_server import listen, read_address, serve_http
+    from toolrun.mcp.server.mcp_server import McpServer
 
     address = read_address(http, token, allowed_hosts)
     claim_stdout()

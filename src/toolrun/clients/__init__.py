@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from toolrun.clients.events import ToolStarted as ToolStarted
     from toolrun.clients.events import Usage as Usage
     from toolrun.clients.limits import TurnLimits as TurnLimits
-    from toolrun.clients.local import LocalChatModel as LocalChatModel
-    from toolrun.clients.local import LocalClient as LocalClient
+    from toolrun.clients.local.client import LocalChatModel as LocalChatModel
+    from toolrun.clients.local.client import LocalClient as LocalClient
     from toolrun.clients.ollama import OllamaClient as OllamaClient
     from toolrun.clients.wording import Wording as Wording
 
@@ -49,7 +49,7 @@ _MODULES = {
     ],
     "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
     "limits": ["TurnLimits"],
-    "local": ["LocalChatModel", "LocalClient"],
+    "local.client": ["LocalChatModel", "LocalClient"],
     "ollama": ["OllamaClient"],
     "wording": ["Wording"],
 }
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
             raise
         from toolrun.clients.extra import missing
 
-        raise missing(module if module in ("anthropic", "local") else "ollama", error) from error
+        raise missing({"anthropic": "anthropic", "local.client": "local"}.get(module, "ollama"), error) from error
     globals()[name] = value
     return value
 

@@ -150,7 +150,7 @@ def _open(
 
             return OllamaClient(executor, choice.model, url or ollama_url(environ), **more)
         case "local":
-            from toolrun.clients.local import LocalClient
+            from toolrun.clients.local.client import LocalClient
 
             return LocalClient(executor, path, **more)
     from toolrun.clients.client import ModelClient

@@ -1,1 +1,1 @@
-"""Tools of MCP servers: connections that are kept up, and calls over them."""
+"""MCP, both ways: tools of servers for us, and our tools for clients."""

@@ -14,15 +14,15 @@ from toolrun.config.model import ServerSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
-from toolrun.sources.function import load_functions
+from toolrun.sources.function_file import load_functions
 from toolrun.sources.problem import Problem
 from toolrun.tools.manager import ToolManager, logger
 
 if TYPE_CHECKING:
+    from toolrun.mcp.client.mcp_source import McpSource
     from toolrun.processes.engine import Engine
     from toolrun.scripts.environment import Environments
     from toolrun.scripts.source import Script, ScriptTool, Surroundings
-    from toolrun.sources.mcp import McpSource
 
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
@@ -82,12 +82,12 @@ class Project:
                 del servers[name]
         enabled = {name: settings for name, settings in servers.items() if settings.enabled}
         if enabled:
-            from toolrun.sources.mcp import McpSource
+            from toolrun.mcp.client.mcp_source import McpSource
 
             self.mcp = McpSource(config, enabled, self._manager, environ)
 
     def _read_servers(self, path: Path, environ: Mapping[str, str]) -> dict[str, ServerSettings]:
-        from toolrun.mcp.files import read_servers
+        from toolrun.mcp.hosts.host_files import read_servers
 
         try:
             servers, problems = read_servers(path, environ)

@@ -4,12 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolrun.testing.model import Said as Said
-    from toolrun.testing.model import ScriptedModel as ScriptedModel
-    from toolrun.testing.tools import RecordedTools as RecordedTools
-    from toolrun.testing.tools import Recorder as Recorder
+    from toolrun.testing.recorded_tools import RecordedTools as RecordedTools
+    from toolrun.testing.recorded_tools import Recorder as Recorder
+    from toolrun.testing.scripted_model import Said as Said
+    from toolrun.testing.scripted_model import ScriptedModel as ScriptedModel
 
-_HOME = {"RecordedTools": "tools", "Recorder": "tools", "Said": "model", "ScriptedModel": "model"}
+_HOME = {
+    "RecordedTools": "recorded_tools",
+    "Recorder": "recorded_tools",
+    "Said": "scripted_model",
+    "ScriptedModel": "scripted_model",
+}
 
 __all__ = list(_HOME)
 

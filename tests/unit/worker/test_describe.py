@@ -19,7 +19,6 @@ from typing import Annotated, Any, List, Literal, Optional, Union  # noqa: UP035
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
-from toolrun.scripts.inside import describe, script
 
 from script_types import (
     INTEGER,
@@ -44,6 +43,7 @@ from script_types import (
     function_of,
     reading_of,
 )
+from toolrun.worker import describe, script
 from toolrun.worker.describe import read_function
 from toolrun.worker.docstring import read_docstring
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from toolrun.clients.dialect.offer import PROVIDERS, Offer, Simplification, for_provider, to_qwen
-from toolrun.clients.dialect.restoration import restore
+from toolrun.clients.dialect.unparse import restore
 
 __all__ = ["PROVIDERS", "Offer", "Simplification", "for_provider", "restore", "to_qwen"]

@@ -17,7 +17,7 @@ from toolrun.clients.dialect.mcp import MCP
 from toolrun.clients.dialect.openai import OPENAI
 from toolrun.clients.dialect.provider import Dialect
 from toolrun.clients.dialect.qwen import QWEN
-from toolrun.clients.dialect.restoration import restore
+from toolrun.clients.dialect.unparse import restore
 from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError
 from toolrun.schema.value import join

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from toolrun.clients.dialect.parse import Note
 from toolrun.clients.dialect.provider import Dialect, Level
 from toolrun.clients.dialect.qwen import render
-from toolrun.clients.dialect.reading import Note
 from toolrun.clients.dialect.simplify import flatten
 from toolrun.config.model import JSON, Schema
 from toolrun.tools.naming import NameRule

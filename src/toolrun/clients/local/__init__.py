@@ -1,0 +1,1 @@
+"""Models in this process: any GGUF file, its output held to a grammar."""

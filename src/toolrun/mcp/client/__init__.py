@@ -1,0 +1,1 @@
+"""The servers whose tools we use: one supervised session each."""

@@ -1,0 +1,148 @@
+"""The tools of MCP servers: puts them into a manager, and keeps them there as the servers have them.
+
+A server that is lost keeps its tools, which say that it is not available; a tool goes when its server lists without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from toolrun.config.load import Config
+from toolrun.config.model import ServerSettings
+from toolrun.errors import DefinitionError
+from toolrun.mcp.client.channel import Server
+from toolrun.mcp.client.mcp_tool import McpTool
+from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.supervisor import Supervisor
+from toolrun.mcp.tool_names import name_tools
+from toolrun.processes.local import LocalEngine
+from toolrun.tools.manager import ToolManager, logger
+
+_SHOWN = 20
+"""How many names of tools an error shows."""
+
+
+class McpSource:
+    """The servers of a project. Belongs to the event loop that it is made in, where connecting begins at once."""
+
+    def __init__(
+        self,
+        config: Config,
+        servers: Mapping[str, ServerSettings],
+        manager: ToolManager,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._manager = manager
+        self._engine = LocalEngine()
+        self._listed: dict[str, dict[str, Listed]] = {}
+        self._tools: dict[str, McpTool] = {}
+        """Those in the manager, by their names there."""
+        self._refused: dict[str, Listed] = {}
+        """Those that the manager does not take, so that this is said once."""
+        self._is_open = False
+        self._news = asyncio.Event()
+        """Set when there may be other tools, or a server has settled."""
+        self.supervisors = [
+            Supervisor(
+                Server(name, settings, config.mcp, config.root, environ, self._engine), self._take, self._survivors
+            )
+            for name, settings in servers.items()
+        ]
+        self._settling = [asyncio.ensure_future(self._settled(supervisor)) for supervisor in self.supervisors]
+
+    def open(self) -> None:
+        """Begin to put tools into the manager, once the tools of other sources, which go before, are there."""
+        self._is_open = True
+        self._update()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every server is connected or has used its first attempts."""
+        return all(supervisor.settled.is_set() for supervisor in self.supervisors)
+
+    async def ready(self) -> None:
+        """Wait until every server is connected or has used its first attempts."""
+        for supervisor in self.supervisors:
+            await supervisor.settled.wait()
+
+    async def wait_for(self, name: str) -> None:
+        """Wait until there is a tool of that name, or none can be expected any more."""
+        while name not in self._manager and not self.is_settled:
+            await self._news.wait()
+
+    def missing(self) -> str:
+        """Which servers are not there, for a model that asks for a tool that is not known."""
+        lost = [it for it in self.supervisors if it.session is None]
+        named = "; ".join(f"'{it.name}' ({it.error or 'not connected yet'})" for it in lost)
+        return f"The tools of these MCP servers are not known now: {named}" if lost else ""
+
+    async def close(self) -> None:
+        await asyncio.gather(*(supervisor.close() for supervisor in self.supervisors))
+        await asyncio.gather(*self._settling)
+        await self._engine.close()
+
+    async def _settled(self, supervisor: Supervisor) -> None:
+        await supervisor.settled.wait()
+        self._announce()
+
+    def _take(self, supervisor: Supervisor, listed: list[Listed]) -> None:
+        settings = supervisor.server.settings
+        self._listed[supervisor.name] = {tool.name: tool for tool in listed if _is_wanted(tool.name, settings)}
+        if self._is_open:
+            self._update()
+        self._announce()
+
+    def _update(self) -> None:
+        """Make the manager have the tools that are listed. A tool that has not changed is left as it is."""
+        by_name = self._manager.by_name
+        others = [name for name, tool in by_name.items() if self._tools.get(name) is not tool]
+        table = name_tools(self._listed, others)
+        names = {origin: name for name, origin in table.items()}
+        supervisors = {supervisor.name: supervisor for supervisor in self.supervisors}
+        for name, tool in list(self._tools.items()):
+            server, original = table.get(name, ("", ""))
+            if tool.supervisor.name != server or self._listed[server][original] != tool.listed:
+                del self._tools[name]
+                if by_name.get(name) is tool:
+                    self._manager.remove(name)
+        for server, listed in self._listed.items():
+            for original, one in listed.items():
+                self._add(supervisors[server], one, names[server, original])
+
+    def _add(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
+        settings = self._config.tool.get(name)
+        is_off = settings is not None and not settings.enabled
+        if is_off or name in self._tools or self._refused.get(name) == listed:
+            return
+        tool = McpTool(supervisor, listed, name)
+        try:
+            self._manager.add(tool)
+        except DefinitionError as error:
+            self._refused[name] = listed
+            logger.warning("MCP server '%s' lists a tool that cannot be used: %s", supervisor.name, error)
+        else:
+            self._tools[name] = tool
+
+    def _announce(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _survivors(self) -> str:
+        names = [name for name, tool in self._manager.by_name.items() if not _is_lost(tool)]
+        if not names:
+            return "No other tools are there."
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"Everything else works: {', '.join(names[:_SHOWN])}{more}."
+
+
+def _is_lost(tool: object) -> bool:
+    return isinstance(tool, McpTool) and tool.supervisor.session is None
+
+
+def _is_wanted(name: str, settings: ServerSettings) -> bool:
+    if settings.include and not any(fnmatchcase(name, pattern) for pattern in settings.include):
+        return False
+    return not any(fnmatchcase(name, pattern) for pattern in settings.exclude)

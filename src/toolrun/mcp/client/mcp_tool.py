@@ -1,0 +1,115 @@
+"""A tool of an MCP server as a tool of toolrun."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from toolrun.config.model import JSON, Schema
+from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, UnavailableError
+from toolrun.mcp.call_result import protocol_failure, read_result
+from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
+from toolrun.mcp.client.parameter_names import rename
+from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.supervisor import Supervisor
+from toolrun.mcp.output_check import OutputSchema, broken_promise
+from toolrun.result import Content
+from toolrun.tools.context import Call, current_call
+
+logger = logging.getLogger("toolrun.mcp")
+
+
+class McpTool:
+    """Calls go to the server that its supervisor is connected with at that moment."""
+
+    __slots__ = (
+        "_known",
+        "_mapping",
+        "_output",
+        "annotations",
+        "description",
+        "listed",
+        "name",
+        "output_schema",
+        "schema",
+        "source",
+        "supervisor",
+        "timeout",
+        "title",
+    )
+
+    def __init__(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
+        """`name` is what it is called here."""
+        settings = supervisor.server.settings
+        self.name = name
+        self.listed = listed
+        self.source = f"MCP server {supervisor.name}"
+        self.description = listed.description
+        self.schema: Schema = listed.schema
+        self.title = listed.title
+        self.annotations = listed.annotations
+        self.output_schema = listed.output_schema
+        self.timeout = settings.timeout
+        self.supervisor = supervisor
+        self._output = _promise(listed)
+        properties = listed.schema.get("properties")
+        self._known = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
+        self._mapping = {old: str(new) for old, new in settings.parameters.items()}
+
+    def rename_arguments(self, arguments: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
+        """The arguments under the names that the server knows, and {old: new} of those that were renamed."""
+        return rename(arguments, self._known, self._mapping)
+
+    def begin(self, arguments: dict[str, JSON], call: Call) -> Pending | None:
+        """The same as `ainvoke` without a coroutine, where that is possible; None where not."""
+        session = self.supervisor.session
+        if session is None:
+            return None
+        return session.begin(self.listed.name, arguments, self._read, call.on_progress)
+
+    async def ainvoke(self, arguments: dict[str, JSON]) -> object:
+        call = current_call.get()
+        session = await self.supervisor.connected()
+        try:
+            result = await session.call(self.listed.name, arguments, call.on_progress if call is not None else None)
+        except (RpcError, BadAnswerError, LostError) as error:
+            return self._read(None, error)
+        return self._read(result, None)
+
+    def _read(self, result: Result | None, error: Exception | None) -> Content:
+        """What the server answered. Raises CallError."""
+        if error is not None:
+            raise self._failure(error)
+        content = read_result(result or {})
+        if self._output is not None and content.data is not None:
+            problem = self._output.problem(content.data)
+            if problem:
+                raise broken_promise(problem, content)
+        return content
+
+    def _failure(self, error: Exception) -> Exception:
+        if isinstance(error, RpcError):
+            return protocol_failure(error.code, error.message, error.data, self.name)
+        server = f"The MCP server '{self.supervisor.name}'"
+        if isinstance(error, NotSentError):
+            return _unavailable(f"{server} is not available: {error}", SideEffects.NOT_STARTED, error)
+        if isinstance(error, LostError):
+            return _unavailable(f"{server} was lost during the call: {error}", SideEffects.UNKNOWN, error)
+        if isinstance(error, BadAnswerError):
+            return ProtocolError(f"{server} gave no answer that can be used: {error}")
+        return error
+
+
+def _promise(listed: Listed) -> OutputSchema | None:
+    if listed.output_schema is None:
+        return None
+    try:
+        return OutputSchema(listed.output_schema)
+    except DefinitionError as error:
+        logger.info("the answers of '%s' are not checked: its output schema cannot be used: %s", listed.name, error)
+        return None
+
+
+def _unavailable(message: str, side_effects: SideEffects, error: LostError) -> CallError:
+    last = f"Its last words on stderr:\n{error.tail}" if error.tail else ""
+    return UnavailableError(message, side_effects=side_effects, detail=last)

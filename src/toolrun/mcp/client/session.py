@@ -1,0 +1,246 @@
+"""A session with a server: which era of the protocol it speaks, its tools, and calls of them.
+
+The two eras: up to 2025-11-25 a session begins with `initialize`, and the server tells of changes by itself. From
+2026-07-28 on there is no session: every request says who asks, `server/discover` says who answers, and changes are told
+in answer to `subscriptions/listen`. Which of the two a server speaks is found out by asking it.
+
+Answers are read leniently: a server that lists one broken tool has the others nevertheless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard
+
+from toolrun.mcp.client.channel import Channel
+from toolrun.mcp.client.json_rpc import (
+    METHOD_NOT_FOUND,
+    BadAnswerError,
+    LostError,
+    Params,
+    Pending,
+    Read,
+    Result,
+    RpcError,
+)
+from toolrun.tools.context import OnProgress
+from toolrun.version import __version__
+
+logger = logging.getLogger("toolrun.mcp")
+
+MODERN: Final = "2026-07-28"
+LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_UNSUPPORTED_VERSION: Final = -32022
+_META: Final = "io.modelcontextprotocol/"
+_CLIENT: Final = {"name": "toolrun", "version": __version__}
+_PROBE: Final = 10.0
+"""Seconds, at most, that a server has to say that it does not know `server/discover`."""
+_MAX_PAGES: Final = 1000
+_LISTEN_AGAIN: Final = 5.0
+"""Seconds until a server that stopped to tell of changes is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool as its server lists it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    title: str | None = None
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class Session:
+    """Knows the era, and what every request has to carry in it."""
+
+    def __init__(self, name: str, channel: Channel) -> None:
+        self.name = name
+        self.channel = channel
+        self.version = ""
+        self.info = ""
+        """What the server calls itself."""
+        self.tells_changes = False
+        self._meta: dict[str, Any] | None = None
+        self._headers: dict[str, str] = {}
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN
+
+    async def negotiate(self, limit: float, *, probe: bool) -> None:
+        """Find out the era. Without `probe` the server is known to speak the older one.
+
+        Raises RpcError, BadAnswerError or LostError. `limit` are the seconds for all of it: a third is for the probe.
+        """
+        if not probe or not await self._discover(min(_PROBE, limit / 3)):
+            try:
+                await self._initialize()
+            except RpcError as error:
+                # It was slow to begin, and answered the probe after we had given up on it.
+                if error.code != _UNSUPPORTED_VERSION or not await self._discover(limit):
+                    raise
+
+    async def list_tools(self) -> list[Listed]:
+        tools: dict[str, Listed] = {}
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            try:
+                page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+            except RpcError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+                return []  # a server that has other things to offer
+            listed = page.get("tools")
+            for entry in listed if isinstance(listed, list) else ():
+                self._take(entry, tools)
+            cursor, before = page.get("nextCursor"), cursor
+            if not isinstance(cursor, str) or not cursor or cursor == before:
+                return list(tools.values())
+        logger.warning("MCP server '%s' lists more than %d pages of tools; the rest is left out", self.name, _MAX_PAGES)
+        return list(tools.values())
+
+    def begin(
+        self, tool: str, arguments: Mapping[str, Any], read: Read, on_progress: OnProgress | None
+    ) -> Pending | None:
+        """Call a tool. None if it takes a coroutine (`call`)."""
+        return self.channel.begin(self._call(tool, arguments), read, on_progress)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: OnProgress | None) -> Result:
+        headers = self._headers_for("tools/call")
+        if self.is_modern:
+            headers |= self.channel.parameter_headers(tool, arguments)
+        return await self.channel.call(self._call(tool, arguments), on_progress, headers=headers)
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Have the server tell of changes, in the era in which it must be asked to. Ends if it does not want to."""
+        if not self.is_modern or not self.tells_changes:
+            return
+        number = 0
+        while True:
+            number += 1
+            params = {"notifications": {"toolsListChanged": True}}
+            try:
+                await self._request("subscriptions/listen", params, request_id=f"listen-{number}")
+            except RpcError as error:
+                logger.debug("MCP server '%s' does not tell of changes: %s", self.name, error)
+                return
+            except (BadAnswerError, LostError) as error:
+                logger.debug("MCP server '%s' stopped to tell of changes: %s", self.name, error)
+            await asyncio.sleep(_LISTEN_AGAIN)
+            changed()  # what happened meanwhile was told to nobody
+
+    async def _discover(self, limit: float, *, is_second: bool = False) -> bool:
+        """Whether the server speaks the newer era."""
+        meta = _modern_meta()
+        headers = {"mcp-protocol-version": MODERN, "mcp-method": "server/discover"}
+        try:
+            async with asyncio.timeout(limit):
+                result = await self.channel.request("server/discover", {"_meta": meta}, headers=headers)
+        except (RpcError, BadAnswerError) as error:
+            supported = error.data.get("supported") if isinstance(error, RpcError) and _is_map(error.data) else None
+            if isinstance(supported, list) and MODERN in supported and not is_second:
+                return await self._discover(limit, is_second=True)  # refused, and named: the protocol says to try again
+            if isinstance(supported, list) and supported and not set(LEGACY) & set(map(str, supported)):
+                raise
+            return False
+        except TimeoutError:
+            return False
+        versions = result.get("supportedVersions")
+        if not isinstance(versions, list) or MODERN not in versions:
+            return False
+        self.version = MODERN
+        self._meta = meta
+        self._headers = {"mcp-protocol-version": MODERN}
+        information = result.get("_meta")
+        self._introduced(information.get(f"{_META}serverInfo") if _is_map(information) else None, result)
+        return True
+
+    async def _initialize(self) -> None:
+        params = {"protocolVersion": LEGACY[-1], "capabilities": {}, "clientInfo": _CLIENT}
+        result = await self.channel.request("initialize", params, headers={})
+        version = result.get("protocolVersion")
+        if version not in LEGACY:
+            known = ", ".join((*LEGACY, MODERN))
+            raise BadAnswerError(f"it speaks version {version!r} of the protocol; toolrun knows {known}")
+        self.version = str(version)
+        self._meta = None
+        self._headers = {"mcp-protocol-version": self.version}
+        self._introduced(result.get("serverInfo"), result)
+        await self.channel.notify("notifications/initialized", None, headers=self._headers)
+
+    def _introduced(self, information: object, result: Result) -> None:
+        if _is_map(information):
+            self.info = f"{information.get('name', '')} {information.get('version', '')}".strip()
+        capabilities = result.get("capabilities")
+        tools = capabilities.get("tools") if _is_map(capabilities) else None
+        self.tells_changes = _is_map(tools) and tools.get("listChanged") is True
+
+    async def _request(self, method: str, params: dict[str, Any], *, request_id: str | None = None) -> Result:
+        if self._meta is not None:
+            params = {**params, "_meta": self._meta}
+        headers = self._headers_for(method)
+        return await self.channel.request(method, params or None, headers=headers, request_id=request_id)
+
+    def _headers_for(self, method: str) -> dict[str, str]:
+        return {**self._headers, "mcp-method": method} if self.is_modern else dict(self._headers)
+
+    def _call(self, tool: str, arguments: Mapping[str, Any]) -> Params:
+        if self._meta is None:
+            return {"name": tool, "arguments": arguments}
+        return {"name": tool, "arguments": arguments, "_meta": self._meta}
+
+    def _take(self, entry: object, tools: dict[str, Listed]) -> None:
+        """Add one entry of the list, if it is a tool. What is missing is made up, where that changes nothing."""
+        tool, fault = read_tool(entry, self.name)
+        if tool is not None and self.is_modern:
+            fault = self.channel.meet(tool.name, tool.schema) or fault
+        if fault or tool is None:
+            logger.warning("MCP server '%s' lists a tool that cannot be used: %s", self.name, fault)
+        elif tool.name in tools:
+            logger.warning("MCP server '%s' lists the tool '%s' twice; the first is used", self.name, tool.name)
+        else:
+            tools[tool.name] = tool
+
+
+def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
+    """The tool that an entry of `tools/list` describes, or why it is none."""
+    if not _is_map(entry):
+        return None, f"{entry!r:.100} is no description of a tool"
+    name, schema = entry.get("name"), entry.get("inputSchema", {})
+    if not isinstance(name, str) or not name:
+        return None, f"it has no name: {entry!r:.200}"
+    if not _is_map(schema) or schema.get("type", "object") != "object":
+        return None, f"'{name}' has an inputSchema that describes no object: {schema!r:.200}"
+    title, description, output = entry.get("title"), entry.get("description"), entry.get("outputSchema")
+    annotations = entry.get("annotations")
+    if not isinstance(title, str):
+        title = annotations.get("title") if _is_map(annotations) else None
+    text = description if isinstance(description, str) and description.strip() else title
+    return Listed(
+        name=name,
+        description=text if isinstance(text, str) and text.strip() else f"The tool '{name}' of the server '{server}'.",
+        schema={"type": "object", **schema},
+        title=title if isinstance(title, str) else None,
+        output_schema=dict(output) if _is_map(output) else None,
+        annotations=dict(annotations) if _is_map(annotations) else None,
+    ), ""
+
+
+def answer(method: str, params: Params) -> Result:
+    """The answer to what a server asks of its client: that it is there, and that it has nothing else to offer."""
+    if method == "ping":
+        return {}
+    raise RpcError(METHOD_NOT_FOUND, f"toolrun does not support {method}")
+
+
+def _is_map(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _modern_meta() -> dict[str, Any]:
+    return {f"{_META}protocolVersion": MODERN, f"{_META}clientInfo": _CLIENT, f"{_META}clientCapabilities": {}}

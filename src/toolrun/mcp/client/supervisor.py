@@ -1,0 +1,286 @@
+"""Keeps the session with one server up: connects, tries again, notices a loss, and says how it stands.
+
+One task for each server decides (`_run`), and one for each session enters and leaves it (`_hold`), because a session
+that fails takes the task that entered it along. Nothing that happens here is felt by another server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from enum import StrEnum
+from importlib import import_module
+from time import monotonic
+from typing import Any, Final
+
+from toolrun.errors import CallError, SideEffects, UnavailableError
+from toolrun.mcp.client.channel import Channel, Handlers, Server
+from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
+from toolrun.mcp.client.session import Listed, Session, answer
+from toolrun.mcp.client.stdio_channel import open_stdio
+from toolrun.tools.context import current_call
+
+logger = logging.getLogger("toolrun.mcp")
+
+_STABLE: Final = 10.0
+"""Seconds after which the loss of a session has nothing to do with losses before it."""
+_GATHER: Final = 0.05
+"""Seconds until tools that have changed are listed again: often several changes come one after the other."""
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+
+
+class State(StrEnum):
+    CONNECTING = "connecting"
+    """An attempt is under way, and none has failed before it. Calls wait for it."""
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    """An attempt has failed, and not yet all of them."""
+    UNREACHABLE = "unreachable"
+    """All attempts have failed; it is tried again from time to time."""
+    CLOSED = "closed"
+
+
+class Supervisor:
+    """Looks after one server. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        server: Server,
+        on_listed: Callable[[Supervisor, list[Listed]], None],
+        survivors: Callable[[], str],
+    ) -> None:
+        """`on_listed` gets the tools whenever they are listed; `survivors` says what works without this server."""
+        self.server = server
+        self.name = server.name
+        self.state = State.CONNECTING
+        self.error = ""
+        """Why there is none."""
+        self.tail = ""
+        """The last lines that the server wrote on stderr before that."""
+        self.version = ""
+        """The version of the protocol that it speaks, once that is known."""
+        self.info = ""
+        self.settled = asyncio.Event()
+        """Set when it has been connected, or the first attempts have all failed."""
+        self._on_listed = on_listed
+        self._survivors = survivors
+        self._news = asyncio.Event()
+        """Set when the state changes."""
+        self._changed = asyncio.Event()
+        """Set when the server says that its tools have changed."""
+        self._session: Session | None = None
+        self._channel: Channel | None = None
+        self._probes = True
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {server.name}")
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        self._become(State.CLOSED)
+        self.settled.set()
+
+    @property
+    def session(self) -> Session | None:
+        """The session, while there is one that can be used."""
+        session = self._session
+        return None if session is None or session.channel.lost.is_set() else session
+
+    async def connected(self) -> Session:
+        """The session. Waits for one that is about to be there; raises UnavailableError if it does not get there."""
+        call = current_call.get()
+        if call is not None:
+            call.phase = f"the MCP server '{self.name}' was not connected"
+        while (session := self.session) is None:
+            if self.state not in (State.CONNECTING, State.CONNECTED):
+                raise self.unavailable(SideEffects.NOT_STARTED)
+            await self._news.wait()
+        if call is not None:
+            call.phase = ""
+        return session
+
+    def unavailable(self, side_effects: SideEffects) -> CallError:
+        hint = f"\nWhat to check: {self.server.settings.hint}" if self.server.settings.hint else ""
+        last = f"Its last words on stderr:\n{self.tail}" if self.tail else ""
+        reason = f": {self.error}" if self.error else ""
+        return UnavailableError(
+            f"The MCP server '{self.name}' is not available{reason}", side_effects=side_effects, detail=last + hint
+        )
+
+    async def _run(self) -> None:
+        failures = losses = 0
+        while True:
+            await self._wait(failures)
+            began = monotonic()
+            loss = await self._attempt(failures)
+            self.error, self.tail = str(loss), loss.tail
+            if self._session is None:
+                failures += 1
+                self._failed(failures)
+            else:
+                self._session = None
+                losses = 0 if monotonic() - began >= _STABLE else losses + 1
+                failures = max(0, losses - 1)  # one that is lost again and again is not connected with in a circle
+                self._log(logging.WARNING, f"the connection was lost: {loss}. Connecting again.{self._said()}")
+            if failures >= len(self.server.mcp.delays):
+                self.settled.set()
+
+    def _delay(self, failures: int) -> float:
+        """Seconds before the next attempt, after so many that have failed."""
+        mcp = self.server.mcp
+        if failures < len(mcp.delays):
+            return mcp.delays[failures]
+        doublings = min(failures - len(mcp.delays) + 1, 32)
+        return float(min(mcp.longest_delay, max(mcp.delays[-1], 1.0) * 2**doublings))
+
+    async def _wait(self, failures: int) -> None:
+        attempts, delay = len(self.server.mcp.delays), self._delay(failures)
+        of = f" of {attempts}" if failures < attempts else ""
+        self._log(logging.INFO, f"connection attempt {failures + 1}{of} in {delay:g} s")
+        state = State.WAITING if failures < attempts else State.UNREACHABLE
+        self._become(state if failures else State.CONNECTING)
+        await asyncio.sleep(delay)
+
+    async def _attempt(self, failures: int) -> LostError:
+        """One session, from its beginning to its end: why it ended."""
+        limit, loop = self.server.start_timeout, asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+        holder = loop.create_task(self._hold(opened, failures), name=f"MCP session {self.name}")
+        is_late = False
+        try:
+            await asyncio.wait({opened, holder}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            is_late = not opened.done() and not holder.done()
+            if not is_late:
+                await asyncio.wait({holder})
+        finally:
+            holder.cancel()
+            await asyncio.wait({holder})
+        loss = LostError(f"it was not ready within {limit:g} s") if is_late else _loss(holder)
+        if self._channel is not None:
+            loss.tail = loss.tail or self._channel.tail
+        return loss
+
+    async def _hold(self, opened: asyncio.Future[None], failures: int) -> None:
+        """Open a session, and stay in it while it lasts."""
+        self._changed.clear()
+        self._channel = None
+        async with await self._open() as channel:
+            self._channel = channel
+            session = Session(self.name, channel)
+            await self._negotiate(session)
+            tools = await session.list_tools()
+            self.version, self.info = session.version, session.info
+            self._connected(session, tools, failures)
+            opened.set_result(None)
+            async with _running(session.watch(self._changed.set)):
+                while await self._next_change(channel):
+                    await self._list_again(session)
+            raise channel.loss or LostError("the session ended")
+
+    async def _negotiate(self, session: Session) -> None:
+        probes = self._probes
+        try:
+            await session.negotiate(self.server.start_timeout, probe=probes)
+        except NotSentError:
+            raise
+        except BaseException:  # it may have died of the question, or of being asked the other one
+            self._probes = not probes
+            raise
+        self._probes = session.is_modern
+
+    async def _open(self) -> AbstractAsyncContextManager[Channel]:
+        handlers = Handlers(answer, self._notified)
+        if self.server.transport == "stdio":
+            return open_stdio(self.server, handlers)
+        try:  # in a thread: importing the SDK takes longer than others can be kept waiting
+            module = await asyncio.to_thread(import_module, "toolrun.mcp.client.http_channel")
+        except ImportError as error:
+            raise LostError(f"servers with a URL need the MCP SDK: pip install 'toolrun[mcp]' ({error})") from error
+        opened: AbstractAsyncContextManager[Channel] = module.open_http(self.server, handlers)
+        return opened
+
+    def _connected(self, session: Session, tools: list[Listed], failures: int) -> None:
+        about = f"{session.info or 'a server without a name'}, protocol {session.version}, {len(tools)} tools"
+        level = logging.WARNING if failures else logging.INFO
+        self._log(level, f"MCP connection succeeded on attempt {failures + 1} ({about})")
+        self._session, self.error, self.tail = session, "", ""
+        self._on_listed(self, tools)
+        self._become(State.CONNECTED)
+        self.settled.set()
+
+    async def _next_change(self, channel: Channel) -> bool:
+        """Wait until the tools have changed. False if the session has ended."""
+        async with _running(channel.lost.wait()) as lost, _running(self._changed.wait()) as changed:
+            await asyncio.wait({lost, changed}, return_when=asyncio.FIRST_COMPLETED)
+        self._changed.clear()
+        return not channel.lost.is_set()
+
+    async def _list_again(self, session: Session) -> None:
+        await asyncio.sleep(_GATHER)
+        try:
+            async with asyncio.timeout(self.server.start_timeout):
+                self._on_listed(self, await session.list_tools())
+        except (RpcError, BadAnswerError, TimeoutError) as error:
+            self._log(logging.WARNING, f"its tools could not be listed again: {error}")
+
+    def _notified(self, method: str, params: Params) -> None:
+        if method == "notifications/tools/list_changed":
+            self._changed.set()
+        elif method == "notifications/message":
+            level = _LEVELS.get(str(params.get("level")), logging.ERROR)
+            self._log(level, str(params.get("data")))
+
+    def _failed(self, failures: int) -> None:
+        attempts = len(self.server.mcp.delays)
+        if failures < attempts:
+            self._log(logging.WARNING, f"connection attempt {failures} of {attempts} failed: {self.error}")
+        elif failures == attempts:
+            self._log(logging.ERROR, self._final_words(attempts))
+        else:
+            self._log(logging.INFO, f"connection attempt {failures} failed: {self.error}")
+
+    def _final_words(self, attempts: int) -> str:
+        hint = self.server.settings.hint or "is the server installed, and does it run when it is started by hand?"
+        return (
+            f"MCP connection failed after {attempts} attempts: {self.error}{self._said()}\n"
+            f"What to check: {hint} Then [servers.{self.name}] in the configuration.\n"
+            f"Degraded mode: the tools of '{self.name}' are missing. {self._survivors()}\n"
+            f"It is tried again in {self._delay(attempts):g} s, and from then on."
+        )
+
+    def _log(self, level: int, message: str) -> None:
+        logger.log(level, "MCP server '%s': %s", self.name, message, extra={"server": self.name})
+
+    def _said(self) -> str:
+        return f"\nIts stderr:\n{self.tail}" if self.tail else ""
+
+    def _become(self, state: State) -> None:
+        self.state = state
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+@asynccontextmanager
+async def _running(coroutine: Any) -> AsyncIterator[asyncio.Task[Any]]:
+    """A task that ends with the block."""
+    task = asyncio.get_running_loop().create_task(coroutine)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _loss(holder: asyncio.Task[None]) -> LostError:
+    """Why a session ended, whatever was raised there."""
+    error = None if holder.cancelled() else holder.exception()
+    while isinstance(error, BaseExceptionGroup):  # the SDK's transports put everything into groups
+        error = error.exceptions[0]
+    if isinstance(error, LostError):
+        return error
+    if isinstance(error, RpcError):
+        return LostError(f"it answered with error {error.code}: {error.message}")
+    if error is not None and not isinstance(error, BadAnswerError | OSError):
+        logger.debug("a session ended in a way that is not known", exc_info=error)
+    return LostError(str(error or "") or "the session ended")

@@ -1,0 +1,1 @@
+"""toolrun as an MCP server of its tools."""

@@ -1,0 +1,258 @@
+"""toolrun as an MCP server: every tool of a manager, called through the one executor. Knows nothing of transports.
+
+The SDK's low-level server speaks the protocol, both eras of it. Two requests are answered before it looks at them:
+`tools/list`, whose answer is rendered once and kept until the tools change, and `tools/call`, so that neither costs
+more with every tool there is. What they get is well-formed, or goes the SDK's own way and is refused there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from mcp.server import NotificationOptions, Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    SERVER_INFO_META_KEY,
+    CallToolRequestParams,
+    NotificationParams,
+    PaginatedRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolrun.config.model import JSON
+from toolrun.errors import ErrorKind
+from toolrun.execution.executor import ToolExecutor
+from toolrun.mcp.call_result import write_result
+from toolrun.mcp.server.tool_list import Catalog
+from toolrun.tools.context import OnProgress, Progress
+from toolrun.tools.manager import ToolManager
+from toolrun.version import __version__
+
+logger = logging.getLogger("toolrun.serve")
+
+PAGE: Final = 1000
+"""Tools in one answer to `tools/list`. Many clients ask for the first page only, so it is a large one."""
+_SETTLING: Final = 0.05
+"""Seconds for which changes are collected: tools come and go by the file and by the server."""
+_FIRST_LIST: Final = 10.0
+"""Seconds that the first list waits for servers; clients that are not told of changes would never see their tools."""
+_MAX_REPORTS: Final = 256
+"""Reports of progress that wait for a client to read; then the oldest are dropped."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+class McpServer:
+    """The tools of a manager, for any number of MCP clients."""
+
+    def __init__(
+        self, manager: ToolManager, executor: ToolExecutor, ready: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`ready` waits for tools that are still to come; the first list waits with it for a while."""
+        self._ready = ready
+        self._manager = manager
+        self._executor = executor
+        self._catalog = Catalog(manager)
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus)
+        self._sessions: dict[int, asyncio.Event] = {}
+        """Of each client of the handshake era: what is set when it is to be told that the tools have changed."""
+        self.sdk = _SdkServer(
+            "toolrun",
+            version=__version__,
+            get_tool_input_schema=self._input_schema,
+            on_list_tools=self._on_list,
+            on_call_tool=self._on_call,
+            on_subscriptions_listen=self._listeners,
+        )
+        self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._on_initialized)
+        self.sdk.middleware[:] = [self._answer_at_once]
+        self._stamp = {SERVER_INFO_META_KEY: {"name": "toolrun", "version": __version__}}
+
+    @asynccontextmanager
+    async def announcing(self) -> AsyncIterator[None]:
+        """Meanwhile clients are told when the tools change. At the end streams that wait for it are closed."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            self._catalog.clear()
+            loop.call_soon_threadsafe(changed.set)
+
+        self._manager.on_change.append(tell)
+        announcing = asyncio.create_task(self._announce(changed))
+        try:
+            yield
+        finally:
+            self._manager.on_change.remove(tell)
+            announcing.cancel()
+            await asyncio.wait([announcing])
+            self._listeners.close()
+
+    async def _announce(self, changed: asyncio.Event) -> None:
+        while True:
+            await changed.wait()
+            await asyncio.sleep(_SETTLING)
+            changed.clear()
+            for session in self._sessions.values():
+                session.set()
+            await self._bus.publish(ToolsListChanged())
+
+    async def _on_initialized(self, ctx: Context, params: NotificationParams) -> None:
+        """Stays with a client of the handshake era, and tells it of changes, until the SDK ends this task with it.
+
+        A client that says more than once that it is initialized is the same client: its parameters are one object.
+        """
+        client = id(ctx.session.client_params)
+        if ctx.session.client_params is None or client in self._sessions:
+            return
+        changed = self._sessions[client] = asyncio.Event()
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                await ctx.session.send_tool_list_changed()
+        finally:
+            del self._sessions[client]
+
+    async def _answer_at_once(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """What the SDK calls for every message. Anything that is not plainly in order is left to the SDK."""
+        params = ctx.params if ctx.params is not None else {}
+        if ctx.request_id is None or not _is_open(ctx):
+            return await call_next(ctx)
+        if ctx.method == "tools/call":
+            name, arguments = params.get("name"), params.get("arguments")
+            if isinstance(name, str) and (arguments is None or isinstance(arguments, dict)):
+                return await self._call(ctx, name, arguments)
+        elif ctx.method == "tools/list":
+            cursor = params.get("cursor")
+            if cursor is None or isinstance(cursor, str):
+                return await self._list(ctx, cursor)
+        return await call_next(ctx)
+
+    async def _on_list(self, ctx: Context, params: PaginatedRequestParams | None) -> Any:
+        return await self._list(ctx, params.cursor if params is not None else None)
+
+    async def _on_call(self, ctx: Context, params: CallToolRequestParams) -> Any:
+        return await self._call(ctx, params.name, params.arguments)
+
+    async def _list(self, ctx: Context, cursor: str | None) -> dict[str, Any]:
+        if self._ready is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LIST):
+                    await self._ready()
+            self._ready = None
+        rendering, start = self._catalog.rendering(), 0
+        if cursor is not None:
+            last = _decoded(cursor)
+            if last not in rendering.offers:
+                message = "Invalid cursor: the tools have changed since; list them again without one"
+                raise MCPError(INVALID_PARAMS, message)
+            start = rendering.offers[last].position + 1
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        tools, last_name = rendering.page(start, PAGE, is_modern)
+        answer: dict[str, Any] = {"tools": tools}
+        if last_name is not None:
+            answer["nextCursor"] = _encoded(last_name)
+        if is_modern:  # ttlMs: a client that wants to know of changes has a stream for it
+            answer |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": self._stamp}
+        return answer
+
+    async def _call(self, ctx: Context, name: str, arguments: dict[str, JSON] | None) -> dict[str, Any]:
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if ctx.meta is None or ctx.meta.get("progress_token") is None:
+            return await self.call(name, arguments, is_modern)
+        async with _reporting(ctx) as report:
+            return await self.call(name, arguments, is_modern, report)
+
+    async def call(
+        self, name: str, arguments: dict[str, JSON] | None, is_modern: bool, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """The `CallToolResult` of a call. Raises MCPError for an unknown tool."""
+        offer = self._catalog.find(name)
+        tool = offer.tool_name if offer is not None else name
+        result = await self._executor.execute(tool, arguments, on_progress=on_progress)
+        if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+            raise MCPError(INVALID_PARAMS, result.text.removeprefix("Error: "))
+        offer = offer or self._catalog.find(name)  # the call may have waited for the tool to come
+        answer: dict[str, Any] = write_result(result, False) if offer is None else offer.answer(result, is_modern)
+        if is_modern:
+            answer["resultType"] = "complete"
+            answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}  # a failure has some of its own
+        return answer
+
+    def wants_headers(self, name: str) -> bool:
+        """Whether a tool wants some of its arguments as HTTP headers, too."""
+        return self._input_schema(name) is not None
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        offer = self._catalog.find(name)
+        return offer.header_schema if offer is not None else None
+
+
+class _SdkServer(Server[Any]):
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Its HTTP transport asks for no options, and clients would be told that the tools never change."""
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+def _is_open(ctx: Context) -> bool:
+    """Whether the client may ask for something: in the handshake era only after the handshake."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.client_params is not None
+
+
+@asynccontextmanager
+async def _reporting(ctx: Context) -> AsyncIterator[OnProgress]:
+    """What takes reports of progress and sends them, in order and before the answer."""
+    reports: deque[Progress] = deque(maxlen=_MAX_REPORTS)
+    news = asyncio.Event()
+    is_over = False
+
+    def report(progress: Progress) -> None:
+        reports.append(progress)
+        news.set()
+
+    async def send() -> None:
+        while reports or not is_over:
+            if not reports:
+                news.clear()
+                await news.wait()
+                continue
+            it = reports.popleft()
+            await ctx.session.report_progress(it.progress, it.total, it.message or None)
+
+    sending = asyncio.create_task(send())
+    try:
+        yield report
+        is_over = True
+        news.set()
+        await sending
+    finally:
+        sending.cancel()
+
+
+def _encoded(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _decoded(cursor: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(cursor.encode()).decode()
+    except ValueError:
+        return ""

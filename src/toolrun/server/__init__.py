@@ -1,1 +1,0 @@
-"""toolrun as a server of its tools."""

@@ -1,0 +1,106 @@
+"""Bytes into JSON-RPC messages, whatever the bytes are."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolrun.mcp.client.message import Messages, Rubbish, decode, encode
+
+LIMIT = 1000
+
+
+def feed_all(data: bytes, size: int, limit: int = LIMIT) -> list[dict[str, object] | Rubbish]:
+    messages = Messages(limit)
+    return [it for start in range(0, len(data), size) for it in messages.feed(data[start : start + size])]
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=5), st.integers(-9, 9) | st.text(max_size=9), max_size=3), max_size=5),
+    st.integers(1, 50),
+)
+def test_messages_arrive_however_they_are_cut(messages: list[dict[str, object]], size: int) -> None:
+    data = b"".join(map(encode, messages))
+    assert feed_all(data, size) == messages
+
+
+@given(st.binary(max_size=300), st.integers(1, 50), st.integers(1, 100))
+def test_any_bytes_are_read_without_an_exception_and_the_next_message_arrives(
+    data: bytes, size: int, limit: int
+) -> None:
+    *_, last = feed_all(data + b'\n{"id":1}\n', size, max(limit, 10))
+    assert last == {"id": 1}
+
+
+@given(st.integers(1, 400))
+def test_of_a_line_that_is_too_long_the_ends_are_looked_at(size: int) -> None:
+    long = b"x" * (2 * LIMIT)
+    first = b'{"jsonrpc":"2.0","id":7,"result":{"text":"' + long + b'"}}\n'
+    last = b'{"result":{"text":"' + long + b'"},"jsonrpc":"2.0","id":8}\n'
+    notification = b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + long + b'","id":9}}\n'
+    found = feed_all(first + last + notification + b'{"id":1}\n', size)
+    assert [it.id if isinstance(it, Rubbish) else it for it in found] == [7, 8, None, {"id": 1}]
+    assert all(str(LIMIT // 1000) + ",000" in it.reason for it in found if isinstance(it, Rubbish))
+
+
+def test_memory_stays_small_while_a_line_is_dropped() -> None:
+    messages = Messages(LIMIT)
+    for _ in range(1000):
+        assert messages.feed(b"x" * 500) == []
+    assert sum(map(len, messages._parts)) <= LIMIT
+    [rubbish] = messages.feed(b"\n")
+    assert isinstance(rubbish, Rubbish)
+    assert "500,000 bytes" in rubbish.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "id"),
+    [
+        (b"Starting", "not JSON", None),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"n":NaN}}', "not JSON", 3),
+        (b'{"result":{"n":NaN},"jsonrpc":"2.0","id":4}', "not JSON", 4),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"n":NaN},"id":4}', "not JSON", None),
+        (b'"text"', "no JSON-RPC message", None),
+        (b"[]", "no JSON-RPC message", None),
+        (b"[1]", "no JSON-RPC message", None),
+    ],
+)
+def test_what_is_no_message_is_told_with_its_content(line: bytes, reason: str, id: int | None) -> None:
+    [rubbish] = decode(line)
+    assert isinstance(rubbish, Rubbish)
+    assert reason in rubbish.reason
+    assert rubbish.excerpt == line.decode()
+    assert rubbish.id == id
+
+
+def test_a_batch_is_several_messages() -> None:
+    assert decode(b'[{"id":1},{"id":2}]') == [{"id": 1}, {"id": 2}]
+
+
+def test_empty_lines_are_nothing() -> None:
+    assert feed_all(b'\n \r\n\t\n{"id":1}\r\n', 3) == [{"id": 1}]
+
+
+@pytest.mark.parametrize("number", [2**64, 10**30, -(2**63) - 1, 2**64 - 1, 0.1, 1e300])
+def test_numbers_of_any_size_arrive_as_they_were_sent(number: float) -> None:
+    result = {"content": [{"type": "text", "text": "9" * 30}], "structuredContent": {"all": [1, number]}}
+    [message] = decode(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
+    assert not isinstance(message, Rubbish)
+    assert json.dumps(message["result"]) == json.dumps(result)  # 1e30 == 10**30
+
+
+def test_a_number_that_nobody_can_read_is_told_of() -> None:
+    [rubbish] = decode(b'{"jsonrpc":"2.0","id":5,"result":{"n":' + b"9" * 5000 + b"}}")
+    assert isinstance(rubbish, Rubbish)
+    assert rubbish.id == 5
+
+
+def test_integers_of_any_size_can_be_sent() -> None:
+    assert json.loads(encode({"n": 2**100})) == {"n": 2**100}
+    with pytest.raises(TypeError):
+        encode({"n": object()})
+    assert orjson.loads(encode({"n": "ü"})) == {"n": "ü"}
