@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from console import LIMIT, TOOLRUN, environment, write_project
+from support.console import LIMIT, TOOLRUN, environment, write_project
 
 LAMP = """
     import sys

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from acceptance.project import Project
-from environments import make_wheel
+from support.environments import make_wheel
 from toolrun import ErrorKind
 from toolrun.scripts.pep723 import read_metadata
 

@@ -11,7 +11,7 @@ import pytest
 
 from acceptance.processes import LIMIT, Recorder
 from acceptance.project import Project
-from console import toolrun
+from support.console import toolrun
 from toolrun import ErrorKind, ToolError, UnavailableError
 
 WEATHER = '''

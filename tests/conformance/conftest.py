@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance import suite
-from packages import MissingError, give_up
+from support.packages import MissingError, give_up
 
 
 @pytest.fixture(scope="session", autouse=True)

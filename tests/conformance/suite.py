@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packages import CACHE, node, npm_install
+from support.packages import CACHE, node, npm_install
 
 HERE = Path(__file__).parent
 MODULES = CACHE / "conformance" / "node_modules"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conformance import suite
-from console import TOOLRUN, environment
-from serving import served
+from support.console import TOOLRUN, environment
+from support.serving import served
 
 PROJECT = Path(__file__).parent / "project"
 

@@ -10,7 +10,7 @@ import pytest
 
 from conformance import suite
 from conformance.suite import Check
-from serving import Served, http_client, served
+from support.serving import Served, http_client, served
 
 HERE = Path(__file__).parent
 RUNS = [("conformance-0.1", None), ("conformance-0.2", "2025-11-25"), ("conformance-0.2", "2026-07-28")]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from environments import (
+from support.environments import (
     LIMIT,
     header,
     make_wheel,

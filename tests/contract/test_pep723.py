@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from environments import LIMIT, uv_variables
+from support.environments import LIMIT, uv_variables
 from toolrun.scripts.environment import Environments, ScriptEnvironmentError, read_requirements
 from toolrun.scripts.interpreter import base_interpreter
 from toolrun.scripts.pep723 import find_fault, has_header, read_metadata

@@ -17,7 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from worker_process import LIMIT, PYTHON, STANDARD_LIBRARY_ONLY, WEATHER, WORKER, WorkerProcess, worker_of, write_script
+from support.worker_process import (
+    LIMIT,
+    PYTHON,
+    STANDARD_LIBRARY_ONLY,
+    WEATHER,
+    WORKER,
+    WorkerProcess,
+    worker_of,
+    write_script,
+)
 
 
 @pytest.fixture(params=[(), STANDARD_LIBRARY_ONLY], ids=["with orjson", "standard library"])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker_process import STANDARD_LIBRARY_ONLY, WEATHER, WorkerProcess, worker_of
+from support.worker_process import STANDARD_LIBRARY_ONLY, WEATHER, WorkerProcess, worker_of
 
 
 @pytest.fixture(params=[(), STANDARD_LIBRARY_ONLY], ids=["with orjson", "standard library"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_process import WorkerProcess, worker_of, write_script
+from support.worker_process import WorkerProcess, worker_of, write_script
 
 SCRIPT = """
     import asyncio

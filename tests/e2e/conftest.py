@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console import QUICKSTART, toolrun
+from support.console import QUICKSTART, toolrun
 
 
 @pytest.fixture(scope="session", autouse=True)

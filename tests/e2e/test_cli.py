@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from console import QUICKSTART, TOOLRUN, on_terminal, run, toolrun, write_project
+from support.console import QUICKSTART, TOOLRUN, on_terminal, run, toolrun, write_project
 from toolrun.cli.program import COMMANDS
 from toolrun.version import __version__
 

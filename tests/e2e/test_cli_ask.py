@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from console import LIMIT, TOOLRUN, on_terminal, started, toolrun, write_project
 from providers.anthropic import AnthropicServer
 from providers.base import Asked, Step
 from providers.ollama import OllamaServer
+from support.console import LIMIT, TOOLRUN, on_terminal, started, toolrun, write_project
 
 TOOLS = '''
     import sys, threading

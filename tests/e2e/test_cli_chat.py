@@ -9,10 +9,10 @@ from textwrap import dedent
 
 import pytest
 
-from console import TOOLRUN, toolrun, write_project
 from providers.base import Asked, Step
 from providers.ollama import OllamaServer
-from terminal import CTRL_C, CTRL_D, Terminal, terminal
+from support.console import TOOLRUN, toolrun, write_project
+from support.terminal import CTRL_C, CTRL_D, Terminal, terminal
 
 TOOLS = '''
     import asyncio, sys, threading, time

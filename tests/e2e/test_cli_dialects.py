@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console import QUICKSTART, TOOLRUN, on_terminal, toolrun, write_project
+from support.console import QUICKSTART, TOOLRUN, on_terminal, toolrun, write_project
 from toolrun.clients.dialect import PROVIDERS
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from console import ROOT, TOOLRUN, on_terminal, toolrun
+from support.console import ROOT, TOOLRUN, on_terminal, toolrun
 
 GITHUB = {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghij"}}
 SEARCH = {"type": "sse", "url": "https://search.example/sse", "headers": {"Authorization": "Bearer s3cret"}}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from console import TOOLRUN, environment, toolrun, write_project
+from support.console import TOOLRUN, environment, toolrun, write_project
 
 PLACES = {
     "claude-desktop": "home/.config/Claude/claude_desktop_config.json",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console import run, started, toolrun
+from support.console import run, started, toolrun
 
 PUPPET = Path(__file__).parents[1] / "mcp_servers" / "puppet.py"
 BROKEN = """

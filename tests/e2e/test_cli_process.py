@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console import LIMIT, QUICKSTART, TOOLRUN, environment, on_terminal, started, toolrun, write_project
+from support.console import LIMIT, QUICKSTART, TOOLRUN, environment, on_terminal, started, toolrun, write_project
 
 LOUD = '''
     import os, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from console import QUICKSTART, ROOT, run
+from support.console import QUICKSTART, ROOT, run
 from toolrun.cli.program import COMMANDS, program
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")

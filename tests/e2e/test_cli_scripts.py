@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from console import LIMIT, TOOLRUN, on_terminal, run, started, toolrun
-from environments import header
+from support.console import LIMIT, TOOLRUN, on_terminal, run, started, toolrun
+from support.environments import header
 
 GREET = '''
 def greet(name: str) -> str:
@@ -291,7 +291,7 @@ def test_workers_says_when_the_system_cannot_tell(project: Path) -> None:
     code = """
         import sys
         from toolrun.cli import main
-        from toolrun.cli import workers
+        from toolrun.cli.commands import workers
         sys.platform = "darwin"
         raise SystemExit(main(["workers"]))
     """

@@ -19,8 +19,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from console import LIMIT, ROOT, TOOLRUN, environment, toolrun, write_project
-from serving import ERAS, Served, headers, http_client, line, request, served, stdio_client
+from support.console import LIMIT, ROOT, TOOLRUN, environment, toolrun, write_project
+from support.serving import ERAS, Served, headers, http_client, line, request, served, stdio_client
 
 TOOLS = '''
     import asyncio

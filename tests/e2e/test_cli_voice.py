@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from console import ROOT, toolrun
-from speaking import need_program
+from support.console import ROOT, toolrun
+from support.speaking import need_program
 
 RECORDING = ROOT / "examples/home/turn_on_switch_one.wav"
 SCRIPT = """\
@@ -109,7 +109,7 @@ def test_without_a_model_it_says_how_to_get_one(project: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_reason_to_complain(project: Path) -> None:
-    from console import TOOLRUN, run
+    from support.console import TOOLRUN, run
 
     done = run("bash", "-c", f"yes | {TOOLRUN} voice | head -1", cwd=project)
     assert done.stdout == "You said: y.\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console import run
+from support.console import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from console import ROOT, run, toolrun, write_project
+from support.console import ROOT, run, toolrun, write_project
 
 PACKAGES = ROOT / ".cache" / "models"
 UV = Path(sys.executable).with_name("uv")

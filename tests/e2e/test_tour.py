@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console import LIMIT, QUICKSTART, ROOT, environment, on_terminal, run
+from support.console import LIMIT, QUICKSTART, ROOT, environment, on_terminal, run
 
 DEMO = QUICKSTART / "demo.py"
 

@@ -8,8 +8,8 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
-import console
 from faults.bench import LIMIT, Project, orphan, until
+from support import console
 
 
 def call(code: str, *options: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import pytest_asyncio
 pytest.register_assert_rewrite("faults.bench", "faults_mcp.bench", "leftovers")
 
 from faults_mcp.bench import Servers  # noqa: E402  after the line above
-from leftovers import nothing_left  # noqa: E402
+from support.leftovers import nothing_left  # noqa: E402
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brokers import BrokerProcess
+from support.brokers import BrokerProcess
 
 
 @pytest.fixture(params=["amqtt", "mosquitto"])

@@ -16,7 +16,7 @@ from broker import open_broker
 from devices import Simulation, sensor, switch
 from zwave_topics import Layout
 
-from brokers import HOME, LIMIT, BrokerProcess
+from support.brokers import HOME, LIMIT, BrokerProcess
 
 
 @dataclass

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from devices import Simulation
 
-from brokers import BrokerProcess
-from console import TOOLRUN, run
-from gateway_process import add, open_gateway, repeat_result, switch_on, visit, write_project
 from providers.base import Step
 from providers.ollama import OllamaServer
+from support.brokers import BrokerProcess
+from support.console import TOOLRUN, run
+from support.gateway_process import add, open_gateway, repeat_result, switch_on, visit, write_project
+from support.zwave_process import eventually
 from toolrun.voice.phrases import Phrases
-from zwave_process import eventually
 
 PHRASES = Phrases.load()
 CONNECTED = "All servers are connected"

@@ -16,7 +16,7 @@ from mqtt_url import BrokerAddress
 from zwave_mcp_server import OFFERS
 from zwave_topics import CLASS_NAMES
 
-from brokers import HOME, LIMIT, ROOT, BrokerProcess, find_mosquitto
+from support.brokers import HOME, LIMIT, ROOT, BrokerProcess, find_mosquitto
 from toolrun.config.load import load_config
 
 GUIDE = (ROOT / "docs/guides/home.md").read_text()

@@ -12,7 +12,7 @@ from stand_in import AT_A_LOSS, SENTENCES, respond
 from zwave_mcp_server import OFFERS
 
 from toolrun.result import ToolCall
-from toolrun.voice.grammar import default_commands
+from toolrun.voice.speech.grammar import default_commands
 
 LOCAL = {"sun_times", "get_current_datetime", "control_speaker_volume", "search_web", "math_eval"}
 

@@ -15,8 +15,8 @@ import pytest
 from devices import Simulation
 from mcp import MCPError
 
-from brokers import HOME, BrokerProcess
-from zwave_process import SERVER, Zwave, eventually, open_zwave
+from support.brokers import HOME, BrokerProcess
+from support.zwave_process import SERVER, Zwave, eventually, open_zwave
 
 
 def test_without_a_broker_it_ends_and_says_why(tmp_path: Path) -> None:

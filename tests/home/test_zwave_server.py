@@ -13,8 +13,8 @@ import pytest
 from devices import Simulation, dimmer, switch
 from zwave_topics import Layout
 
-from brokers import LIMIT, BrokerProcess, find_mosquitto
-from zwave_process import SERVER, eventually, open_zwave
+from support.brokers import LIMIT, BrokerProcess, find_mosquitto
+from support.zwave_process import SERVER, eventually, open_zwave
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

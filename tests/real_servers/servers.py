@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from faults_mcp.bench import Servers
-from packages import MissingError, give_up, node, npm_install, uv_install
+from support.packages import MissingError, give_up, node, npm_install, uv_install
 from toolrun.processes.engine import SERVER_VARIABLE
 from toolrun.tools.context import Progress
 

@@ -16,7 +16,7 @@ def _echo(arguments: dict[str, JSON]) -> JSON:
 
 
 def _math_eval(arguments: dict[str, JSON]) -> JSON:
-    from toolrun.builtins.math_eval import math_eval as evaluate
+    from toolrun.builtins.math.math_eval import math_eval as evaluate
 
     return {"result": evaluate(_text(arguments, "expression"))}
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from toolrun.cli.invocation import Invocation, shared_options
+from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import complain, explain_unexpected
 from toolrun.version import __version__
 
@@ -30,16 +30,16 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "list": Entry("listing", "List the tools."),
-    "describe": Entry("description", "Show what a tool does and which parameters it takes."),
+    "list": Entry("list", "List the tools."),
+    "describe": Entry("describe", "Show what a tool does and which parameters it takes."),
     "call": Entry("call", "Call a tool and print its result."),
     "ask": Entry("ask", "Ask a model, which may use the tools."),
     "chat": Entry("chat", "Talk with a model, which may use the tools."),
     "voice": Entry("voice", "Listen, and answer what is said."),
     "serve": Entry("serve", "Offer the tools to MCP clients."),
-    "import": Entry("importing", "Find the MCP servers of other programs, and copy them."),
+    "import": Entry("import_", "Find the MCP servers of other programs, and copy them."),
     "install": Entry("install", "Make an MCP client use the tools of this project."),
-    "new": Entry("scaffold", "Write the file of a new tool."),
+    "new": Entry("new", "Write the file of a new tool."),
     "sync": Entry("sync", "Make the environments of all scripts ahead."),
     "workers": Entry("workers", "List the processes that run script tools."),
     "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
@@ -56,7 +56,7 @@ class Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = import_module(f"toolrun.cli.{entry.module}").command
+        command: click.Command = import_module(f"toolrun.cli.commands.{entry.module}").command
         return command
 
     def resolve_command(

@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from toolrun.cli.invocation import Invocation
-from toolrun.cli.log import set_up_log
+from toolrun.cli.log_handler import set_up_log
+from toolrun.cli.options import Invocation
 from toolrun.cli.output import inform
 from toolrun.config.load import Config
 from toolrun.runtime import Runtime, read_config

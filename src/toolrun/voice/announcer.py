@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from toolrun.errors import SpeechError
 from toolrun.voice.events import Answered, Heard, VoiceEvent
-from toolrun.voice.speech import Speaker
+from toolrun.voice.speech.engine import Speaker
 
 logger = logging.getLogger("toolrun.voice")
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from toolrun.config.load import Config
 from toolrun.redaction import Redactor
 from toolrun.voice.announcer import Announcer
-from toolrun.voice.engines import make_recogniser, make_speaker
 from toolrun.voice.events import Listener, Utterance
 from toolrun.voice.mqtt import BrokerAddress, MqttLink
 from toolrun.voice.phrases import Phrases
-from toolrun.voice.speech import Recogniser, sentences
+from toolrun.voice.speech.engine import Recogniser, sentences
+from toolrun.voice.speech.factory import make_recogniser, make_speaker
 from toolrun.voice.transcriber import BackgroundTranscriber
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ async def _said(sources: Sources, recogniser: Recogniser | None) -> AsyncIterato
 
 
 async def _said_in(path: Path, recogniser: Recogniser) -> AsyncIterator[str]:
-    from toolrun.voice.speech_segment import Segments, silero
-    from toolrun.voice.speech_wav import read_wav
+    from toolrun.voice.speech.segment import Segments, silero
+    from toolrun.voice.speech.wav import read_wav
 
     sound = await asyncio.to_thread(read_wav, path)
     detector = await asyncio.to_thread(silero)
@@ -122,8 +122,8 @@ async def _said_in(path: Path, recogniser: Recogniser) -> AsyncIterator[str]:
 async def _hear_microphone(
     recogniser: Recogniser, transcriber: BackgroundTranscriber, announcer: Announcer | None
 ) -> None:
-    from toolrun.voice.speech_microphone import microphone
-    from toolrun.voice.speech_segment import Segments, silero
+    from toolrun.voice.speech.microphone import microphone
+    from toolrun.voice.speech.segment import Segments, silero
 
     detector = await asyncio.to_thread(silero)
     async with microphone() as sound, aclosing(sentences(sound, Segments(detector), recogniser)) as texts:
@@ -133,7 +133,7 @@ async def _hear_microphone(
 
 
 async def _announcer(config: Config) -> Announcer:
-    from toolrun.voice.speech_player import play
+    from toolrun.voice.speech.player import play
 
     speaker = await asyncio.to_thread(make_speaker, config.voice, config.root)
     return Announcer(speaker, play, is_polite=config.voice.mode == "barge_in")

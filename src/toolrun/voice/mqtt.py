@@ -29,7 +29,7 @@ from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
 from toolrun.redaction import Redactor
 from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
-from toolrun.voice.together import until_one_ends
+from toolrun.voice.race import until_one_ends
 
 if TYPE_CHECKING:
     import aiomqtt

@@ -24,8 +24,8 @@ from toolrun.errors import ToolrunError, UsageError
 from toolrun.voice.events import Answered, Heard, Listener, Outcome, ToolActivity, Utterance, VoiceEvent
 from toolrun.voice.memory import Memory
 from toolrun.voice.phrases import Phrases
+from toolrun.voice.race import until_one_ends
 from toolrun.voice.speakable import speakable
-from toolrun.voice.together import until_one_ends
 
 if TYPE_CHECKING:
     from toolrun.clients.client import ModelClient

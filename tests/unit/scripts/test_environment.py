@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uv
 
-from environments import LIMIT, header, no_processes_left, open_gate, requirements, runs, write_uv
+from support.environments import LIMIT, header, no_processes_left, open_gate, requirements, runs, write_uv
 from toolrun.errors import CallError, ErrorKind, SideEffects
 from toolrun.scripts import environment
 from toolrun.scripts.environment import Environments, ScriptEnvironmentError, read_requirements

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from engines import MemoryEngine
+from support.engines import MemoryEngine
 from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError

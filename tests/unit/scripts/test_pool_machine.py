@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from engines import MemoryEngine, MemoryWorker
+from support.engines import MemoryEngine, MemoryWorker
 from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
 from toolrun.processes.engine import WorkerSpec

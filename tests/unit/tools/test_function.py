@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool
 from langchain_core.tools import tool as langchain_tool
 from pydantic import Field
 
-from hints import book, unresolvable
+from support.hints import book, unresolvable
 from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
 from toolrun.tools.function import as_tool, schema_of
 

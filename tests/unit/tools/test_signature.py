@@ -14,7 +14,7 @@ import jsonschema_rs
 import pytest
 from pydantic import Field
 
-from hints import NOTHING, Colour, Even, Level, Place, Point, Tree, Trip, book, function_of, unresolvable
+from support.hints import NOTHING, Colour, Even, Level, Place, Point, Tree, Trip, book, function_of, unresolvable
 from toolrun import ToolContext
 from toolrun.errors import DefinitionError
 from toolrun.tools.signature import Signature, read_signature

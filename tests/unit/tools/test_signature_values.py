@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from hints import Colour, Even, Level, Place, Point, Strict, function_of
+from support.hints import Colour, Even, Level, Place, Point, Strict, function_of
 from toolrun.errors import InvalidArgumentsError
 from toolrun.tools.signature import Signature, read_signature
 

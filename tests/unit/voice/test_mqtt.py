@@ -13,7 +13,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from brokers import BrokerProcess
+from support.brokers import BrokerProcess
 from toolrun.clients.events import ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ConfigError, ErrorKind
 from toolrun.redaction import Redactor

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from script_types import (
+from support.script_types import (
     NOTHING,
     Colour,
     Even,

@@ -20,7 +20,7 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
 
-from script_types import (
+from support.script_types import (
     INTEGER,
     NOTHING,
     NULL,

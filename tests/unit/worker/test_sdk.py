@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker_process import LIMIT, PYTHON, WORKER, WorkerProcess, worker_of, write_script
+from support.worker_process import LIMIT, PYTHON, WORKER, WorkerProcess, worker_of, write_script
 
 SCRIPT = """
     import threading

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from serving import headers, request
+from support.serving import headers, request
 from toolrun import ToolError, ToolExecutor, tool
 from toolrun.mcp.server import fast_path
 from toolrun.mcp.server.fast_path import App, Exchange

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from serving import ERAS
+from support.serving import ERAS
 from toolrun import ToolContext, ToolError, ToolExecutor, tool
 from toolrun.mcp.server.mcp_server import PAGE, McpServer
 from toolrun.result import Content

@@ -1,0 +1,1 @@
+"""A calculator that stays exact: the builtin `math_eval`."""

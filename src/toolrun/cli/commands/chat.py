@@ -1,0 +1,196 @@
+"""`toolrun chat`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from toolrun.cli.log_handler import set_up_log
+from toolrun.cli.loop_thread import Backstage, Interrupted
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
+from toolrun.cli.summary import summarise
+from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
+from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, typed
+from toolrun.clients.errors import ModelError
+from toolrun.clients.events import Done
+from toolrun.config.model import ModelSettings
+from toolrun.config.parse import suggestion
+from toolrun.errors import ToolrunError
+from toolrun.redaction import Redactor
+from toolrun.runtime import read_config
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+_PROMPT: Final = "> "
+
+
+@click.command(name="chat")
+@model_options
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, model: str | None, system: str | None) -> None:
+    """Talk with a model, which may use the tools.
+
+    What the tools do is shown as it happens. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help shows what else
+    there is. Without a terminal, each line of stdin is a question.
+    """
+    config = read_config(invocation.config)
+    set_up_log(config.log, invocation.verbosity)
+    settings = model_settings(config, system)
+    choice = choose(settings, os.environ, model)
+    output = claim_stdout()
+    is_watched = sys.stderr is not None and sys.stderr.isatty()
+    try:
+        with Backstage(invocation, config, inform if is_watched else None) as backstage:
+            Chat(backstage, output, settings, choice).talk()
+    except Interrupted:
+        raise click.Abort from None
+
+
+class Chat:
+    """A conversation at the terminal."""
+
+    def __init__(self, backstage: Backstage, output: Output, settings: ModelSettings, choice: Choice) -> None:
+        self._backstage = backstage
+        self._runtime = backstage.runtime
+        self._output = output
+        self._settings = settings
+        self._choice = choice
+        self._client = backstage.run(open_model(self._runtime, choice, settings))
+        self._redactor = Redactor(self._runtime.config.secrets.values())
+        self._history: list[BaseMessage] = []
+        self._is_over = False
+        self._commands: dict[str, tuple[Callable[[str], None], str]] = {
+            "/help": (self._help, "Show the commands."),
+            "/tools": (self._tools, "List the tools."),
+            "/model": (self._model, "Show the model; with PROVIDER:NAME, go on with another one."),
+            "/new": (self._new, "Forget the conversation, and begin a new one."),
+            "/quit": (self._quit, "End the chat. Ctrl-D does so, too."),
+        }
+
+    def talk(self) -> None:
+        """Answer questions until there are no more. Raises click's Exit if nobody reads the answers."""
+        is_terminal = sys.stdin is not None and sys.stdin.isatty()
+        if is_terminal:
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  gives input() its history and its keys
+            tools = f"{len(self._runtime.manager)} tools"
+            inform(f"{self._choice} ({self._choice.why}), {tools}. /help shows the commands, Ctrl-D ends.")
+        read = _Prompt().read if is_terminal else _read_line
+        while not self._is_over and (line := read()) is not None:
+            text = line.encode(errors="replace").decode().rstrip()
+            if text.startswith("/"):
+                self._obey(text)
+            elif text:
+                self._answer(text.strip())
+
+    def _answer(self, question: str) -> None:
+        display = Display(self._output, self._redactor, streams=True)
+        self._client.interrupted = None
+        try:
+            self._history = self._backstage.run(self._ask(question, display))
+        except Interrupted:
+            display.end_line()
+            inform("\nInterrupted.")
+            self._history = self._client.interrupted or self._history
+        except ModelError as error:
+            display.end_line()
+            complain(str(error))
+            self._history = list(error.messages) or self._history
+        except ToolrunError as error:
+            display.end_line()
+            complain(str(error))
+
+    async def _ask(self, question: str, display: Display) -> list[BaseMessage]:
+        await wait_for_servers(self._runtime)
+        history = self._history
+        async with contextlib.aclosing(self._client.stream(question, history)) as events:
+            async for event in events:
+                display.show(event)
+                if isinstance(event, Done):
+                    history = event.reply.messages
+        return history
+
+    def _obey(self, line: str) -> None:
+        name, _, argument = line.partition(" ")
+        if name in self._commands:
+            self._commands[name][0](argument.strip())
+        else:
+            hint = suggestion(name, self._commands)
+            complain(f"there is no command '{name}'; {hint}\nA question that begins with / needs a space before it.")
+
+    def _help(self, _: str) -> None:
+        columns = [Column("COMMAND", "bold cyan"), Column("", wraps=True)]
+        self._output.table(columns, [(name, text) for name, (_, text) in self._commands.items()])
+
+    def _tools(self, _: str) -> None:
+        try:
+            self._backstage.run(wait_for_servers(self._runtime))
+        except Interrupted:
+            inform("\nThese are the tools that are there now.")
+        tools = [summarise(self._runtime, tool) for tool in self._runtime.manager]
+        if not tools:
+            complain("there are no tools here; write one with 'toolrun new NAME'")
+            return
+        columns = [Column("TOOL", "bold cyan"), Column("DESCRIPTION", wraps=True)]
+        self._output.table(columns, [(tool.name, tool.headline) for tool in tools])
+
+    def _model(self, name: str) -> None:
+        if not name:
+            self._output.text(f"{self._choice} ({self._choice.why})")
+            if self._choice.provider == "ollama":
+                url = self._settings.base_url or ollama_url(os.environ)
+                inform(f"There are: {', '.join(ollama_models(url) or ['?'])}")
+            return
+        if name.partition(":")[0] not in PROVIDERS:
+            name = f"{self._choice.provider}:{name}"
+        try:
+            choice = typed(name, "/model")
+            self._client = self._backstage.run(open_model(self._runtime, choice, self._settings))
+        except (ToolrunError, Interrupted) as error:
+            complain(f"{str(error) or 'interrupted'}\nThe model is still {self._choice}.")
+        else:
+            self._choice = choice
+            inform(f"From now on {choice}.")
+
+    def _new(self, _: str) -> None:
+        self._history = []
+        inform("A new conversation.")
+
+    def _quit(self, _: str) -> None:
+        self._is_over = True
+
+
+def _read_line() -> str | None:
+    return (sys.stdin.readline() or None) if sys.stdin is not None else None
+
+
+class _Prompt:
+    """Asks for lines on a terminal. Ctrl-C drops what is typed; the second in a row ends, like Ctrl-D."""
+
+    def __init__(self) -> None:
+        self._was_interrupted = False
+
+    def read(self) -> str | None:
+        while True:
+            try:
+                line = input(_PROMPT)
+            except EOFError:
+                inform("")
+                return None
+            except KeyboardInterrupt:
+                if self._was_interrupted:
+                    inform("")
+                    return None
+                self._was_interrupted = True
+                inform("\nCtrl-C once more, or Ctrl-D, ends the chat.")
+            else:
+                self._was_interrupted = False
+                return line

@@ -1,0 +1,105 @@
+"""`toolrun describe`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import Output, claim_stdout, visible
+from toolrun.cli.session import run_with_tools
+from toolrun.cli.summary import Summary, summarise
+from toolrun.clients.dialect import PROVIDERS, Simplification, for_provider
+from toolrun.config.model import JSON
+from toolrun.config.parse import suggestion
+from toolrun.errors import ConfigError
+from toolrun.runtime import Runtime
+from toolrun.schema import ArgumentSchema
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+@click.command(name="describe")
+@click.argument("tool")
+@click.option(
+    "--for", "provider", type=click.Choice(list(PROVIDERS)), help="Show what a provider of models gets of it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the JSON Schema of the arguments.")
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, tool: str, provider: str | None, as_json: bool) -> None:
+    """Show what TOOL does, the parameters that it takes, and its time limit."""
+    output = claim_stdout()
+    if provider is not None:
+        _show_sent(output, *_sent(invocation, tool, provider), as_json=as_json)
+        return
+
+    async def describe(runtime: Runtime) -> Summary:
+        await runtime.ready(tool)
+        return summarise(runtime, _find(runtime, tool))
+
+    summary = run_with_tools(invocation, describe)
+    if as_json:
+        output.json(summary.to_dict())
+    else:
+        _show(output, summary)
+
+
+def _find(runtime: Runtime, name: str) -> Any:
+    found = runtime.manager.get(name)
+    if found is None:
+        names = [each.name for each in runtime.manager]
+        raise ConfigError(f"Tool '{name}' not found; {suggestion(name, names)}")
+    return found
+
+
+def _sent(invocation: Invocation, tool: str, provider: str) -> tuple[dict[str, JSON], list[Simplification]]:
+    """What the provider gets of the tool if it is offered with all the others, and what was simplified."""
+
+    async def convert(runtime: Runtime) -> tuple[dict[str, JSON], list[Simplification]]:
+        await runtime.ready()
+        name = _find(runtime, tool).name
+        offer = for_provider(runtime.manager, provider)
+        return offer.tool(name), [each for each in offer.report if each.tool == name]
+
+    return run_with_tools(invocation, convert)
+
+
+def _show_sent(output: Output, sent: dict[str, JSON], report: list[Simplification], *, as_json: bool) -> None:
+    if as_json:
+        output.json({"tool": sent, "simplified": [each.to_dict() for each in report]})
+        return
+    lines = [f"  {each.path or '(tool)'}: {each.what} → {each.where}" for each in report]
+    simplified = "\n".join(["Simplified:", *lines]) if lines else "Nothing is simplified."
+    output.text(f"{json.dumps(sent, ensure_ascii=False, indent=2)}\n\n{simplified}")
+
+
+def _show(output: Output, summary: Summary) -> None:
+    parameters = ArgumentSchema(summary.schema).describe()
+    facts = f"Timeout: {summary.timeout:g} s\nSource: {summary.source}"
+    if not output.is_terminal:
+        output.text(f"{summary.name}\n\n{summary.description.strip()}\n\nParameters:\n{parameters}\n\n{facts}")
+        return
+    from rich.text import Text
+
+    output.rich(
+        Text(summary.name, "bold cyan"),
+        Text(visible(f"\n{summary.description.strip()}\n")),
+        Text("Parameters", "bold"),
+        *(_parameter(line) for line in visible(parameters).splitlines()),
+        Text(f"\n{facts}", "dim"),
+    )
+
+
+def _parameter(line: str) -> Text:
+    """A line such as `  brightness (integer, default 100): From 0 to 100.`, its parts told apart by colour."""
+    from rich.text import Text
+
+    parts = re.fullmatch(r"( +\S+)( \(.*?\))(:.*)?", line)
+    if parts is None:
+        return Text(line)
+    return Text.assemble((parts[1], "cyan"), (parts[2], "dim"), parts[3] or "")

@@ -1,0 +1,206 @@
+"""`toolrun import`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import Column, Output, claim_stdout, complain, inform, near
+from toolrun.config.load import FILE_NAME, Config
+from toolrun.config.model import JSON
+from toolrun.config.parse import parse_toml, suggestion
+from toolrun.errors import ConfigError
+from toolrun.mcp.hosts.host_files import FoundServer, Place, existing, expanded, places, read_file
+from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
+from toolrun.runtime import read_config
+
+_NEW: Final = "new"
+_CONFIGURED: Final = "configured"
+_READ: Final = "read from its file"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A server and where it was found."""
+
+    place: Place
+    server: FoundServer
+    state: str
+    """Whether toolrun uses it already."""
+    problem: str
+    """Why it could not be used, if so."""
+
+    @property
+    def target(self) -> str:
+        """What is started or called, without secrets."""
+        settings, _ = without_secrets(self.server.name, self.server.settings)
+        return settings.url or " ".join([settings.command, *settings.args])
+
+    def to_dict(self) -> dict[str, JSON]:
+        return {
+            "name": self.server.name,
+            "client": self.place.client,
+            "file": str(self.place.path),
+            "target": self.target,
+            "state": self.state,
+            "problem": self.problem or None,
+            "note": self.server.note or None,
+        }
+
+
+@click.command(name="import")
+@click.argument("servers", nargs=-1)
+@click.option("--all", "wants_all", is_flag=True, help="Copy all servers that are new.")
+@click.option("--from", "source", metavar="FILE", help="Look in this file instead of the usual places.")
+@click.option("--with-secrets", is_flag=True, help="Copy passwords and keys as they are, not as ${VARIABLE}.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as a JSON array.")
+@yes_option
+@shared_options()
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    servers: tuple[str, ...],
+    wants_all: bool,
+    source: str | None,
+    with_secrets: bool,
+    as_json: bool,
+    yes: bool,
+) -> int:
+    """Find the MCP servers that other programs have, and copy SERVERS into toolrun.toml.
+
+    Looked at are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the project, and the files of Claude Desktop,
+    VS Code and Cursor for the user. Without SERVERS and --all, what is found is listed, and nothing is changed.
+    """
+    config = read_config(invocation.config)
+    output = claim_stdout()
+    found, has_failed = _search(config, source)
+    if as_json:
+        output.json([it.to_dict() for it in found])
+        return 1 if has_failed else 0
+    if not servers and not wants_all:
+        _show(output, found)
+        return 1 if has_failed else 0
+    chosen = [it for it in found if it.state == _NEW and not it.server.problem] if wants_all else []
+    chosen += [_pick(name, found) for name in servers]
+    return _copy(output, config, _distinct(chosen), with_secrets, yes)
+
+
+def _search(config: Config, source: str | None) -> tuple[list[Found], bool]:
+    """The servers of all files, and whether a file could not be read."""
+    found: list[Found] = []
+    has_failed = False
+    if source is not None:
+        looked_at = [Place("", Path(source).expanduser().absolute())]
+    else:
+        looked_at = list(existing(places(config.root, os.environ)))
+    used = {(config.root / Path(file).expanduser()).resolve() for file in config.mcp.files}
+    for place in looked_at:
+        try:
+            servers = read_file(place.path)
+        except ConfigError as error:
+            complain(str(error))
+            has_failed = True
+            continue
+        for server in servers:
+            is_configured = server.name in config.servers or server.name in config.missing_servers
+            state = _CONFIGURED if is_configured else _READ if place.path.resolve() in used else _NEW
+            found.append(Found(place, server, state, expanded(server, os.environ)[1]))
+    return found, has_failed
+
+
+def _show(output: Output, found: Sequence[Found]) -> None:
+    if not found:
+        complain("no MCP servers were found; --from FILE looks in another file")
+        return
+    columns = [Column("SERVER", "bold cyan"), Column("STATE"), Column("FILE", "dim"), Column("STARTS", wraps=True)]
+    rows = [(it.server.name, it.state, near(it.place.path), it.target) for it in found]
+    output.table(columns, rows)
+    for it in found:
+        for text in filter(None, (it.problem, it.server.note)):
+            complain(f"{it.server.name} in {near(it.place.path)}: {text}")
+    if any(it.state == _NEW for it in found):
+        inform("toolrun import NAME copies one into toolrun.toml, toolrun import --all copies all new ones.")
+
+
+def _pick(name: str, found: Sequence[Found]) -> Found:
+    same = [it for it in found if it.server.name == name]
+    if not same:
+        raise ConfigError(f"no server '{name}' was found; {suggestion(name, [it.server.name for it in found])}")
+    if same[0].state == _CONFIGURED:
+        raise ConfigError(f"[servers.{name}] is in the configuration already; remove it there first to copy it anew")
+    return _only(same)
+
+
+def _only(same: Sequence[Found]) -> Found:
+    """One of several of the same name, if they are the same."""
+    first = same[0]
+    if any(_essence(it) != _essence(first) for it in same):
+        files = ", ".join(near(it.place.path) for it in same)
+        raise ConfigError(f"'{first.server.name}' is not the same in {files}; choose one with --from FILE")
+    if first.server.problem:
+        raise ConfigError(f"'{first.server.name}' in {near(first.place.path)} {first.server.problem}; correct it there")
+    return first
+
+
+def _essence(found: Found) -> object:
+    return replace(found.server.settings, cwd="")
+
+
+def _distinct(chosen: Sequence[Found]) -> list[Found]:
+    by_name: dict[str, list[Found]] = {}
+    for it in chosen:
+        by_name.setdefault(it.server.name, []).append(it)
+    return [_only(same) for same in by_name.values()]
+
+
+def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets: bool, yes: bool) -> int:
+    if not chosen:
+        complain("there is no new server to copy")
+        return 0
+    path = config.path or config.root / FILE_NAME
+    before = text_of(path)
+    tables: list[str] = []
+    variables: dict[str, str] = {}
+    for it in chosen:
+        settings, hidden = it.server.settings, dict[str, str]()
+        if not with_secrets:
+            settings, hidden = without_secrets(it.server.name, settings)
+        tables.append(server_table(it.server.name, settings, config.root))
+        variables |= {name: f"{where} of '{it.server.name}' in {near(it.place.path)}" for name, where in hidden.items()}
+    added = "\n".join(tables)
+    after = _appended(before or "", added, path)
+    output.text(added.rstrip("\n"))
+    if not yes and not confirm(f"Add this to {near(path)}?"):
+        complain("nothing was changed")
+        return 1
+    backup = replace_file(path, before, after)
+    inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
+    for name, where in variables.items():
+        inform(f"Set the variable {name}: its value is in {where}.")
+    for it in chosen:
+        if it.server.note:
+            complain(f"{it.server.name}: {it.server.note}")
+    return 0
+
+
+def _appended(before: str, added: str, path: Path) -> str:
+    """The text of toolrun.toml with the tables at its end. Raises ConfigError if that would break it."""
+    newline = "\r\n" if "\r\n" in before else "\n"
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    after = before + (gap + added).replace("\n", newline)
+    expected = parse_toml(before)
+    servers = expected.setdefault("servers", {})
+    try:
+        found = parse_toml(after)
+    except ConfigError:
+        found = {}
+    if not isinstance(servers, dict) or found != expected | {"servers": servers | parse_toml(added)["servers"]}:
+        raise ConfigError(f"{path}: [servers.NAME] cannot be added at its end; add this by hand:\n{added}")
+    return after

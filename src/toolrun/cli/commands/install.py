@@ -1,0 +1,134 @@
+"""`toolrun install`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import click
+
+from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import claim_stdout, complain, inform, near
+from toolrun.config.model import JSON
+from toolrun.errors import ConfigError
+from toolrun.mcp.hosts import jsonc
+from toolrun.mcp.hosts.host_files import places
+from toolrun.runtime import read_config
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that can use toolrun as an MCP server."""
+
+    title: str
+    section: str
+    """The key under which its file has servers."""
+    has_type: bool
+    """Whether an entry says that it is `stdio`."""
+    is_of_user: bool
+    """Whether its file holds for all projects."""
+    advice: str
+
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-desktop": Client("Claude Desktop", "mcpServers", False, True, "Quit Claude Desktop and start it again."),
+    "claude-code": Client(
+        "Claude Code",
+        "mcpServers",
+        True,
+        False,
+        "Start claude in this directory; it asks once whether to trust the server.",
+    ),
+    "cursor": Client(
+        "Cursor", "mcpServers", False, False, "Open this directory in Cursor and enable it in Settings, MCP."
+    ),
+    "vscode": Client("VS Code", "servers", True, False, "Open this directory in VS Code and run 'MCP: List Servers'."),
+}
+
+
+@click.command(name="install")
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.option("--name", metavar="NAME", help="What the server is called there; by default toolrun.")
+@click.option("--print", "only_prints", is_flag=True, help="Only show the entry and the file that it belongs in.")
+@yes_option
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, client: str, name: str | None, only_prints: bool, yes: bool) -> int:
+    """Make CLIENT start toolrun as its MCP server, with the tools of this project.
+
+    CLIENT is claude-desktop, claude-code, cursor or vscode. The entry is shown first; what was in the file is kept.
+    """
+    config = read_config(invocation.config)
+    if config.path is None:
+        raise ConfigError("there is no toolrun.toml here or above; 'toolrun new NAME' writes one")
+    target = CLIENTS[client]
+    path = next(place.path for place in places(config.root, os.environ) if place.client == client)
+    name = name or _default_name(target, config.root)
+    entry = _entry(target, config.path)
+    output = claim_stdout()
+    shown = json.dumps({target.section: {name: entry}}, indent=2, ensure_ascii=False)
+    if only_prints:
+        inform(f"{near(path)} needs:")
+        output.text(shown)
+        return 0
+    before = text_of(path)
+    try:
+        present = _present(before or "", target.section, name)
+        after = jsonc.with_entry(before or "", target.section, name, entry)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
+    if present == entry:
+        inform(f"{target.title} has it already, in {near(path)}.")
+        return 0
+    if present is not None and not _is_ours(present):
+        raise ConfigError(f"{path}: '{name}' is another server there already; choose another name with --name")
+    output.text(shown)
+    if not yes and not confirm(f"{'Change' if present is not None else 'Add'} this in {near(path)}?"):
+        complain("nothing was changed")
+        return 1
+    backup = replace_file(path, before, after)
+    inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
+    inform(target.advice)
+    if find_spec("mcp") is None:
+        complain("toolrun serve needs one package more: pip install 'toolrun[mcp]'")
+    return 0
+
+
+def _default_name(client: Client, root: Path) -> str:
+    """In a file for all projects, one that says which project it is."""
+    folder = re.sub(r"[^A-Za-z0-9_-]+", "-", root.name).strip("-")
+    return f"toolrun-{folder}" if client.is_of_user and folder else "toolrun"
+
+
+def _entry(client: Client, config: Path) -> dict[str, JSON]:
+    kind: dict[str, JSON] = {"type": "stdio"} if client.has_type else {}
+    return {**kind, "command": str(_program()), "args": ["serve", "--config", str(config)]}
+
+
+def _program() -> Path:
+    """This program, by a path that works from anywhere."""
+    started = Path(sys.argv[0])
+    if started.name.startswith("toolrun") and started.is_file():
+        return started.absolute()
+    return Path(sys.executable).with_name("toolrun")
+
+
+def _present(text: str, section: str, name: str) -> JSON:
+    """The entry of that name, if there is one."""
+    document = jsonc.parse(text) if text.strip() else {}
+    table = document.get(section) if isinstance(document, dict) else None
+    found: JSON = table.get(name) if isinstance(table, dict) else None
+    return found
+
+
+def _is_ours(entry: JSON) -> bool:
+    command = entry.get("command") if isinstance(entry, dict) else None
+    return isinstance(command, str) and Path(command).stem == "toolrun"

