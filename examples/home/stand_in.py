@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.result import ToolCall
 from toolrun.testing import Said, ScriptedModel
 

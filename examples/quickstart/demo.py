@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from toolrun import ErrorKind, Health, Runtime, ToolResult
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
 
 PROJECT = Path(__file__).parent

@@ -4,9 +4,9 @@ The names below are the public ones. Each is imported when it is first asked for
 and the command line starts fast.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolrun._lazy import export
 from toolrun.version import __version__
 
 if TYPE_CHECKING:
@@ -33,39 +33,28 @@ if TYPE_CHECKING:
     from toolrun.tools.function import tool as tool
     from toolrun.tools.manager import ToolManager as ToolManager
 
-_MODULES = {
-    "tools.context": ["Progress", "ToolContext"],
-    "tools.function": ["FunctionTool", "tool"],
-    "errors": [
-        "ConfigError",
-        "DefinitionError",
-        "ErrorKind",
-        "SideEffects",
-        "ToolError",
-        "ToolrunError",
-        "UnavailableError",
-        "UsageError",
-    ],
-    "execution.executor": ["Health", "ToolExecutor"],
-    "tools.manager": ["ToolManager"],
-    "execution.log": ["LogObserver"],
-    "execution.observer": ["Observer"],
-    "result": ["ToolCall", "ToolResult"],
-    "runtime": ["Runtime"],
-    "config.model": ["Limits", "ToolSettings"],
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = ["__version__", *_HOME]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'toolrun' has no attribute {name!r}")
-    value: object = getattr(import_module(f"toolrun.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, _names = export(
+    __name__,
+    {
+        "tools.context": ["Progress", "ToolContext"],
+        "tools.function": ["FunctionTool", "tool"],
+        "errors": [
+            "ConfigError",
+            "DefinitionError",
+            "ErrorKind",
+            "SideEffects",
+            "ToolError",
+            "ToolrunError",
+            "UnavailableError",
+            "UsageError",
+        ],
+        "execution.executor": ["Health", "ToolExecutor"],
+        "tools.manager": ["ToolManager"],
+        "execution.log": ["LogObserver"],
+        "execution.observer": ["Observer"],
+        "result": ["ToolCall", "ToolResult"],
+        "runtime": ["Runtime"],
+        "config.model": ["Limits", "ToolSettings"],
+    },
+)
+__all__ = ["__version__", *_names]

@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, cast
 
-from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind, SideEffects
+from toolrun.json import INT64, JSON, dumps_leniently, loads
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair
@@ -158,7 +158,7 @@ def normalise(value: object) -> JSON:
     kind = type(value)
     if kind is int:
         number = cast(int, value)
-        return number if -(2**63) <= number < 2**63 else _integer(number)
+        return number if -INT64 <= number < INT64 else _integer(number)
     if value is None or kind is bool:
         return cast(JSON, value)
     if kind is str:
@@ -167,10 +167,8 @@ def normalise(value: object) -> JSON:
         return cast(float, value) if math.isfinite(cast(float, value)) else None
     if kind is Content:
         return normalise(_data(cast(Content, value)))
-    import orjson
-
     try:
-        return cast(JSON, orjson.loads(_orjson_dumps(value)))
+        return cast(JSON, loads(dumps_leniently(value, _plain)))
     except (TypeError, ValueError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
         return _Walk().value(value, ())
@@ -188,16 +186,9 @@ def _data(content: Content) -> object:
 
 def _dumps(value: JSON) -> bytes:
     try:
-        return _orjson_dumps(value)
+        return dumps_leniently(value, _plain)
     except (TypeError, ValueError, RecursionError):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _orjson_dumps(value: object) -> bytes:
-    import orjson
-
-    # Keys that are no strings become strings; NaN and infinities become null, as in JavaScript.
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _clean(text: str) -> str:

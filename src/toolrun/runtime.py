@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolrun.config.model import JSON
 from toolrun.execution.executor import ToolExecutor
 from toolrun.execution.log import LogObserver
 from toolrun.execution.observer import Observer
+from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.tools.manager import ToolManager, logger
 

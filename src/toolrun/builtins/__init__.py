@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.tools.context import ToolContext, current_call, running_context
 
 Handler = Callable[[dict[str, Any]], object]

@@ -6,8 +6,8 @@ import difflib
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from toolrun.config.model import JSON
 from toolrun.errors import ToolError
+from toolrun.json import JSON
 
 
 def current_datetime(timezone: str = "") -> JSON:

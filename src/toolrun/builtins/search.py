@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 
-from toolrun.config.model import JSON
 from toolrun.errors import InvalidArgumentsError, ToolError, UnavailableError
+from toolrun.json import JSON
 from toolrun.tools.context import ToolContext
 
 MAX_RESULTS: Final = 5

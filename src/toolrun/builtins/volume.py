@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toolrun.config.model import JSON
 from toolrun.config.parse import suggestion
 from toolrun.errors import InvalidArgumentsError, SideEffects, ToolError, UnavailableError
+from toolrun.json import JSON
 from toolrun.processes.external_program import run_program
 from toolrun.tools.context import ToolContext
 

@@ -19,7 +19,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from toolrun.config.model import JSON
+    from toolrun.json import JSON
 
 READER_GONE: Final = 141
 """What a shell reports for a program that ended because nobody read its output any more."""

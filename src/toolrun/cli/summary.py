@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.runtime import Runtime
 from toolrun.tools.function import schema_of
 

@@ -3,8 +3,9 @@
 The names below are imported when they are first asked for, so that importing this package loads no provider's.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from toolrun._lazy import export
 
 if TYPE_CHECKING:
     from toolrun.clients.anthropic import AnthropicClient as AnthropicClient
@@ -33,46 +34,37 @@ if TYPE_CHECKING:
     from toolrun.clients.ollama import OllamaClient as OllamaClient
     from toolrun.clients.wording import Wording as Wording
 
-_MODULES = {
-    "anthropic": ["AnthropicClient"],
-    "client": ["ModelClient"],
-    "errors": [
-        "ModelAuthError",
-        "ModelContextError",
-        "ModelError",
-        "ModelNotFoundError",
-        "ModelOverloadedError",
-        "ModelProtocolError",
-        "ModelRequestError",
-        "ModelTimeoutError",
-        "ModelUnavailableError",
-    ],
-    "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
-    "limits": ["TurnLimits"],
-    "local.client": ["LocalChatModel", "LocalClient"],
-    "ollama": ["OllamaClient"],
-    "wording": ["Wording"],
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = list(_HOME)
+def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
+    """Without LangChain: which extra to install."""
+    if error.name is None or not error.name.startswith("langchain_core"):
+        return None
+    from toolrun.clients.extra import missing
+
+    return missing({"anthropic": "anthropic", "local.client": "local"}.get(module, "ollama"), error)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'toolrun.clients' has no attribute {name!r}")
-    module = _HOME[name]
-    try:
-        value: object = getattr(import_module(f"toolrun.clients.{module}"), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("langchain_core"):
-            raise
-        from toolrun.clients.extra import missing
-
-        raise missing({"anthropic": "anthropic", "local.client": "local"}.get(module, "ollama"), error) from error
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export(
+    __name__,
+    {
+        "anthropic": ["AnthropicClient"],
+        "client": ["ModelClient"],
+        "errors": [
+            "ModelAuthError",
+            "ModelContextError",
+            "ModelError",
+            "ModelNotFoundError",
+            "ModelOverloadedError",
+            "ModelProtocolError",
+            "ModelRequestError",
+            "ModelTimeoutError",
+            "ModelUnavailableError",
+        ],
+        "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
+        "limits": ["TurnLimits"],
+        "local.client": ["LocalChatModel", "LocalClient"],
+        "ollama": ["OllamaClient"],
+        "wording": ["Wording"],
+    },
+    _missing,
+)

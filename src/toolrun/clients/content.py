@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.result import ToolResult, render, shorten
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Final
 
-import orjson
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from toolrun.clients import content, conversation
@@ -19,6 +18,7 @@ from toolrun.clients.errors import ModelError, ModelTimeoutError, ModelUnavailab
 from toolrun.clients.events import Done, Ended, Reply, Text, ToolFinished, Usage
 from toolrun.clients.round import Emit, Round
 from toolrun.errors import ToolrunError
+from toolrun.json import dumps
 from toolrun.result import ToolCall
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def _resolved(call: ToolCall, offer: Offer) -> ToolCall:
 def _fingerprint(call: ToolCall) -> bytes:
     """Equal for calls that are the same."""
     try:
-        return orjson.dumps([call.name, call.arguments], option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # integers beyond 64 bits
+        return dumps([call.name, call.arguments], sort_keys=True)
+    except TypeError:  # not JSON
         return repr((call.name, call.arguments)).encode(errors="replace")
 
 

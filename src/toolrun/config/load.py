@@ -16,11 +16,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from toolrun.config.model import JSON, Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings, VoiceSettings
+from toolrun.config.model import Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings, VoiceSettings
 from toolrun.config.parse import parse_toml, read_text, shown, suggestion
 from toolrun.config.value_type import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 
 FILE_NAME = "toolrun.toml"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
-Schema: TypeAlias = dict[str, JSON]
+from toolrun.json import JSON
 
 
 @dataclass(frozen=True, slots=True)

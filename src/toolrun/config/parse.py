@@ -16,8 +16,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
+from toolrun.json import JSON, JSONDecodeError, loads
 
 if TYPE_CHECKING:
     import yaml
@@ -69,11 +69,9 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> object:
-    import orjson
-
     try:
-        value: object = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        value: object = loads(text)
+    except JSONDecodeError as error:
         raise ConfigError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     return _bounded(value)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from toolrun.config.model import JSON
 from toolrun.config.parse import plain, shown
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 
 
 @dataclass(frozen=True, slots=True)

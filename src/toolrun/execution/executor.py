@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-from toolrun.config.model import JSON, Limits, ToolSettings
+from toolrun.config.model import Limits, ToolSettings
 from toolrun.errors import (
     CallError,
     InvalidArgumentsError,
@@ -34,6 +34,7 @@ from toolrun.execution.observer import Observer
 from toolrun.execution.parked_task import Carriers, complete
 from toolrun.execution.prepared import Binding, Mode
 from toolrun.execution.thread import Job, Threads
+from toolrun.json import INT64, JSON
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, blocks_of, normalise
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolrun")
 
 _NO_SETTINGS: Final = ToolSettings()
-_PLAIN: Final = 2**63
 _MAX_DEPTH: Final = 32
 """Levels of tools that call tools; a circle of them ends here and not at Python's own limit."""
 _GRACE: Final = 1.0
@@ -166,7 +166,7 @@ class ToolExecutor:
             value, error = None, refused
         if error is not None:
             result = self._failed(call, error, repairs)
-        elif type(value) is int and -_PLAIN < value < _PLAIN:  # needs no second look, and a look would cost a call
+        elif type(value) is int and -INT64 < value < INT64:  # needs no second look, and a look would cost a call
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:

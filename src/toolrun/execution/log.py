@@ -11,9 +11,9 @@ import logging
 import traceback
 from typing import Final, cast
 
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, ErrorKind
 from toolrun.execution.observer import Observer
+from toolrun.json import JSON, loads
 from toolrun.redaction import Redactor, visible
 from toolrun.result import ToolResult, normalise, render
 from toolrun.tools.context import Call
@@ -81,10 +81,9 @@ class LogObserver(Observer):
 def _read(arguments: object) -> JSON:
     """The arguments of a call. Those of a refused one may still be JSON text, or no JSON at all."""
     if isinstance(arguments, str | bytes):
-        from toolrun.schema.value import parse_json
-
         with contextlib.suppress(ValueError):
-            return parse_json(arguments)
+            value: JSON = loads(arguments)
+            return value
     return normalise(arguments)
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Final, NoReturn, cast
 
-from toolrun.config.model import JSON
 from toolrun.errors import (
     CallError,
     InvalidArgumentsError,
@@ -20,6 +19,7 @@ from toolrun.errors import (
     ToolError,
     UnknownToolError,
 )
+from toolrun.json import JSON
 from toolrun.result import Content, ToolResult, render, shorten
 from toolrun.schema.value import show
 

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import ProtocolError
+from toolrun.json import JSON, Schema
 from toolrun.result import Content, render, shorten
 from toolrun.schema.explain import problems_of
 from toolrun.schema.validator import CompiledSchema

@@ -6,13 +6,12 @@ repairs, drops what the schema does not know, and explains the rest. Knows nothi
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, JSONDecodeError, Schema, loads
 from toolrun.schema.description import describe
 from toolrun.schema.explain import Problem, problems_of, unknown
 from toolrun.schema.repair import Repair, repair
@@ -24,7 +23,6 @@ from toolrun.schema.value import (
     is_too_deep,
     join,
     local_reference,
-    parse_json,
     pointer,
     printable,
     show,
@@ -214,8 +212,8 @@ def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, .
         if len(value) > MAX_TEXT:
             return Problem("", f"the arguments are longer than {MAX_TEXT:,} characters"), ()
         try:
-            value = parse_json(value) if value.strip() else None
-        except json.JSONDecodeError as error:
+            value = loads(value) if value.strip() else None
+        except JSONDecodeError as error:
             return Problem("", f"the arguments are not valid JSON: {error}"), ()
         inner = _parsed(value) if isinstance(value, str) else None
         if isinstance(value, str) and isinstance(inner, dict):
@@ -231,8 +229,8 @@ def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, .
 def _parsed(text: str) -> JSON:
     """The value of a JSON text; `None` if it is none."""
     try:
-        return parse_json(text) if len(text) <= MAX_TEXT else None
-    except json.JSONDecodeError:
+        return loads(text) if len(text) <= MAX_TEXT else None
+    except JSONDecodeError:
         return None
 
 

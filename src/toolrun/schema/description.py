@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.schema.explain import MAX_OPTIONS, cut, properties_of
 from toolrun.schema.value import local_reference, printable, show
 

@@ -10,21 +10,19 @@ here, nor what becomes of a value that still does not fit.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, JSONDecodeError, Schema, loads
 from toolrun.schema.value import (
     MAX_TEXT,
     is_too_deep,
     join,
     local_reference,
     lookup,
-    parse_json,
     pointer,
     same,
     show,
@@ -266,8 +264,8 @@ def _readings(value: JSON) -> Iterator[tuple[JSON, str]]:
     yield from _scalars(value)
     if value.lstrip()[:1] in ("[", "{") and len(value) <= MAX_TEXT:
         try:
-            parsed = parse_json(value)
-        except json.JSONDecodeError:
+            parsed = loads(value)
+        except JSONDecodeError:
             return
         if not is_too_deep(parsed):
             yield parsed, f"{'list' if isinstance(parsed, list) else 'object'} sent as text"

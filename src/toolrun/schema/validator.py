@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON, Schema
 from toolrun.schema.explain import problems_of
 from toolrun.schema.value import is_text, lookup, show, type_of
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from urllib.parse import unquote
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 
 MAX_TEXT = 10_000_000
 """The longest JSON text that is parsed, in characters or bytes."""
 MAX_NESTING = 100
 """How deep arguments may be nested. Validating a recursive schema recurses with the value, without a limit."""
 
-_MANY_DIGITS = re.compile(r"[0-9]{19}")
-_MANY_DIGITS_BYTES = re.compile(rb"[0-9]{19}")
 _PLAIN_KEY = re.compile(r"[^.\[\]\s\"'\x00-\x1f\x7f]+")
 
 
@@ -56,19 +53,6 @@ def join(path: str, key: str | int) -> str:
     if not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{show(key)}]"
     return printable(f"{path}.{key}" if path else key)
-
-
-def parse_json(text: str | bytes | bytearray) -> JSON:
-    """The value of a JSON text. Raises `json.JSONDecodeError`, which knows the position."""
-    import orjson
-
-    value: JSON = orjson.loads(text)
-    # orjson makes a float of a whole number beyond 64 bits: of an identifier, that would be another one.
-    digits = _MANY_DIGITS.search(text) if isinstance(text, str) else _MANY_DIGITS_BYTES.search(text)
-    if digits and not is_too_deep(value):
-        with suppress(ValueError):  # more digits than Python converts
-            value = json.loads(text)
-    return value
 
 
 def is_too_deep(value: object) -> bool:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.processes.engine import WorkerSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.scripts.pool import Pool

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
+from toolrun.json import JSON
 from toolrun.processes.engine import Engine, WorkerSpec
 from toolrun.scripts.breaker import Breaker
 from toolrun.scripts.pooled_worker import Member, State

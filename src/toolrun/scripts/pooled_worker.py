@@ -9,8 +9,8 @@ import signal
 from enum import Enum
 from typing import Final, Protocol
 
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
+from toolrun.json import JSON, loads
 from toolrun.processes.engine import Exit, Worker
 from toolrun.scripts.request import Request
 from toolrun.scripts.wire import Answer, Lines, Message, Progressed, Raised, Ready, Rubbish, decode
@@ -151,10 +151,8 @@ class Member:
     def logged(self, line: str) -> None:
         level, message = logging.INFO, line
         if line.startswith("{"):
-            import orjson
-
             with contextlib.suppress(ValueError):
-                data = orjson.loads(line)
+                data = loads(line)
                 if isinstance(data, dict) and isinstance(data.get("message"), str):
                     level = _LEVELS.get(str(data.get("level")).lower(), logging.INFO)
                     fields = data.get("fields")

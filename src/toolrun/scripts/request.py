@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, InvalidArgumentsError, ProtocolError, SideEffects
 from toolrun.execution.failure import remote_failure
+from toolrun.json import JSON
 from toolrun.tools.context import Call
 
 if TYPE_CHECKING:

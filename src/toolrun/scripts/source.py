@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Any, Final
 
 from toolrun.config.load import Config
-from toolrun.config.model import JSON, Schema
 from toolrun.config.parse import suggestion
 from toolrun.config.value_type import KIND_OF, SECONDS, count
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
+from toolrun.json import JSON, Schema, dumps, loads
 from toolrun.processes.engine import Engine, WorkerSpec
 from toolrun.scripts.environment import Environments, Requirements, read_requirements
 from toolrun.scripts.pep723 import find_fault
@@ -279,13 +279,11 @@ class Script:
 
     async def _description(self, version: Version) -> dict[str, list[Any]]:
         """The functions of the file, those that cannot be tools, and what is to be warned of."""
-        import orjson
-
         parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _inside_key())
         key = hashlib.sha256("".join(parts).encode()).hexdigest()
         file = self._around.cache / "descriptions" / f"{key[:32]}.json"
         with suppress(OSError, ValueError):
-            cached: dict[str, list[Any]] = orjson.loads(file.read_bytes())
+            cached: dict[str, list[Any]] = loads(file.read_bytes())
             return cached
         info: dict[str, Any] = await self._describe(version)
         found: dict[str, Any] = {part: info.get(part) for part in ("functions", "skipped", "warnings")}
@@ -294,7 +292,7 @@ class Script:
         with suppress(OSError):  # a full disk costs time, not the tool
             file.parent.mkdir(parents=True, exist_ok=True)
             part = file.with_suffix(f".{id(self)}.part")
-            part.write_bytes(orjson.dumps(found))
+            part.write_bytes(dumps(found))
             part.replace(file)
         return found
 

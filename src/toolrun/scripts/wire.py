@@ -13,15 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import orjson
-
-from toolrun.config.model import JSON
+from toolrun.json import JSON, dump_line, loads
 
 MAX_LINE: Final = 64 * 1024 * 1024
 _EXCERPT: Final = 200
-_DIGITS: Final = bytes(ord("1") if chr(byte) in "0123456789" else 0 for byte in range(256))
-_LONG: Final = b"1" * 19
-"""As many digits as the first integers beyond 64 bits have, which are negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ Message = Ready | Answer | Progressed | Raised | Rubbish
 def encode_request(number: int, function: str, kwargs: object, config: object, secrets: object) -> bytes:
     """Raises TypeError for arguments that are not JSON."""
     request = {"id": number, "function": function, "kwargs": kwargs, "config": config, "secrets": secrets}
-    return orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
+    return dump_line(request)
 
 
 def encode_cancel(number: int) -> bytes:
@@ -132,7 +127,7 @@ class Lines:
 def decode(line: bytes) -> Message:
     """The message in a line. Never raises: what is no message is Rubbish."""
     try:
-        data: Any = orjson.loads(line)
+        data: Any = loads(line)
     except ValueError as error:
         return Rubbish(f"not JSON ({error})", _excerpt(line))
     if not isinstance(data, dict):
@@ -140,10 +135,7 @@ def decode(line: bytes) -> Message:
     number = data.get("id")
     if type(number) is int:
         if "error" in data and "result" in data and (data["error"] is None or isinstance(data["error"], str)):
-            result = data["result"]
-            if isinstance(result, dict | list | float):
-                result = exact(line, data)["result"]
-            return Answer(number, result, data["error"])
+            return Answer(number, data["result"], data["error"])
         if isinstance(data.get("progress"), dict):
             return Progressed(number, data["progress"])
         if isinstance(data.get("raised"), list):
@@ -151,18 +143,6 @@ def decode(line: bytes) -> Message:
     elif isinstance(data.get("ready"), dict):
         return Ready(cast(dict[str, JSON], data["ready"]))
     return Rubbish("not a message that is known", _excerpt(line))
-
-
-def exact(line: bytes, data: Any) -> Any:
-    """What orjson read from a line, with every integer as it is: it makes floats of those beyond 64 bits."""
-    if _LONG not in line.translate(_DIGITS):
-        return data
-    import json
-
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):  # more digits than Python reads, or nested too deeply for it
-        return data
 
 
 def _excerpt(line: bytes) -> str:

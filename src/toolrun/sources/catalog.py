@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from toolrun.config.model import JSON, Schema
 from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text, shown, suggestion
 from toolrun.config.value_type import SECONDS, SWITCH, TEXT, Kind
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
+from toolrun.json import JSON, Schema
 from toolrun.sources.problem import Problem
 from toolrun.tools.function import check_name
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from toolrun.config.model import JSON
 from toolrun.errors import ConfigError, ToolError
 from toolrun.execution.observer import Observer
+from toolrun.json import JSON
 from toolrun.result import ToolResult
 from toolrun.tools.context import Call
 from toolrun.tools.function import schema_of

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from toolrun.config.model import JSON
 from toolrun.errors import UsageError
+from toolrun.json import JSON
 
 if TYPE_CHECKING:
     from toolrun.result import ToolResult

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON, Schema
 from toolrun.tools.context import running_context
 from toolrun.tools.docstring import read_docstring
 from toolrun.tools.signature import Signature, read_output, read_signature

@@ -17,8 +17,8 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError, InvalidArgumentsError
+from toolrun.json import JSON, Schema
 from toolrun.tools.context import ToolContext
 
 Convert = Callable[[Any], Any]

@@ -3,8 +3,9 @@
 The names below are imported when they are first asked for: they need a model's packages, and speech alone does not.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from toolrun._lazy import export
 
 if TYPE_CHECKING:
     from toolrun.voice.events import Answered as Answered
@@ -16,27 +17,10 @@ if TYPE_CHECKING:
     from toolrun.voice.events import VoiceEvent as VoiceEvent
     from toolrun.voice.transcriber import BackgroundTranscriber as BackgroundTranscriber
 
-_HOME = {
-    "Answered": "events",
-    "BackgroundTranscriber": "transcriber",
-    "Heard": "events",
-    "Listener": "events",
-    "Outcome": "events",
-    "ToolActivity": "events",
-    "Utterance": "events",
-    "VoiceEvent": "events",
-}
-
-__all__ = list(_HOME)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'toolrun.voice' has no attribute {name!r}")
-    value: object = getattr(import_module(f"toolrun.voice.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export(
+    __name__,
+    {
+        "events": ["Answered", "Heard", "Listener", "Outcome", "ToolActivity", "Utterance", "VoiceEvent"],
+        "transcriber": ["BackgroundTranscriber"],
+    },
+)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from toolrun.clients.events import ToolFinished, ToolProgress
-from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 from toolrun.voice.race import until_one_ends

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.load import SECTIONS, Config, LogConfig, ToolFiles, find_config, load_config
-from toolrun.config.model import JSON, Limits, ToolSettings
+from toolrun.config.model import Limits, ToolSettings
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "config.md"
 

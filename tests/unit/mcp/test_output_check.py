@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolrun.config.model import JSON
 from toolrun.errors import DefinitionError, SideEffects
+from toolrun.json import JSON
 from toolrun.mcp.output_check import MAX_WORK, OutputSchema, broken_promise
 from toolrun.result import Content
 

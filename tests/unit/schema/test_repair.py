@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.schema import ArgumentSchema, Checked
 from toolrun.schema.repair import Repair
 from toolrun.schema.value import same

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolrun.config.model import JSON
-from toolrun.schema.value import is_too_deep, join, lookup, parse_json, pointer, same, show, size
+from toolrun.json import JSON
+from toolrun.schema.value import is_too_deep, join, lookup, pointer, same, show, size
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,3 @@ def test_depth_counts_containers_below_each_other() -> None:
         value = [value]
     assert not is_too_deep(value)
     assert is_too_deep([value])
-
-
-@pytest.mark.parametrize("number", [2**63, 2**64, -(2**64), 10**40])
-def test_long_whole_numbers_are_read_exactly(number: int) -> None:
-    assert parse_json(f'{{"id": [{number}]}}') == {"id": [number]}
-    assert parse_json(f"{number}".encode()) == number
-
-
-def test_a_number_that_nobody_converts_is_read_as_well_as_can_be() -> None:
-    with pytest.raises(ValueError, match="infinity"):
-        parse_json("9" * 5000)
-    assert parse_json(f"0.{'1' * 5000}") == pytest.approx(1 / 9)

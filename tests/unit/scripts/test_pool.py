@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from support.engines import MemoryEngine
 from toolrun import SideEffects, ToolExecutor, ToolManager
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
+from toolrun.json import JSON
 from toolrun.processes.engine import WorkerSpec
 from toolrun.scripts.pool import Pool, PoolLimits
 from toolrun.scripts.request import Request

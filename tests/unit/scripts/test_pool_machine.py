@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from support.engines import MemoryEngine, MemoryWorker
-from toolrun.config.model import JSON
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
+from toolrun.json import JSON
 from toolrun.processes.engine import WorkerSpec
 from toolrun.scripts.pool import Pool, PoolLimits
 from toolrun.scripts.request import Request

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.scripts.wire import (
     Answer,
     Lines,

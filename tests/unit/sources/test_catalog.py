@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolrun.config.model import JSON
 from toolrun.errors import SideEffects, ToolError
+from toolrun.json import JSON
 from toolrun.sources.catalog import (
     Catalog,
     Declaration,

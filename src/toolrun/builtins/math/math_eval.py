@@ -22,8 +22,8 @@ from toolrun.builtins.math.matrix import Matrix, Value
 from toolrun.builtins.math.number import CalculationError, Number
 from toolrun.builtins.math.parser import parse
 from toolrun.builtins.math.scalar import Quantity, Scalar
-from toolrun.config.model import JSON
 from toolrun.errors import ToolError
+from toolrun.json import JSON
 
 MAX_LENGTH = 2000
 SIGNIFICANT_DIGITS = 14

@@ -16,7 +16,7 @@ from toolrun.cli.turn import Display, model_options, model_settings, open_model,
 from toolrun.clients.choice import Choice, choose
 from toolrun.clients.errors import ModelError
 from toolrun.clients.events import Done, Reply, ToolFinished
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
 

@@ -14,8 +14,8 @@ import click
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain
 from toolrun.cli.session import run_with_tools
-from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind, SideEffects
+from toolrun.json import JSON
 from toolrun.result import ToolResult, render
 from toolrun.runtime import Runtime
 from toolrun.tools.context import Progress

@@ -17,8 +17,8 @@ import click
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import claim_stdout, complain, inform, near
-from toolrun.config.model import JSON
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
 from toolrun.mcp.hosts.host_files import places
 from toolrun.runtime import read_config

@@ -13,8 +13,8 @@ from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
-from toolrun.config.model import JSON
 from toolrun.errors import CallError
+from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.scripts.source import Script
 from toolrun.sources.project import is_script

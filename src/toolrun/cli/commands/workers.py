@@ -8,7 +8,7 @@ import click
 
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
 
 

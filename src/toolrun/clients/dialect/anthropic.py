@@ -12,7 +12,7 @@ from typing import Final
 from toolrun.clients.dialect.parse import Note
 from toolrun.clients.dialect.provider import Dialect, Level
 from toolrun.clients.dialect.simplify import flatten
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 

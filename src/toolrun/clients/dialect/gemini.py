@@ -8,7 +8,7 @@ from typing import Final
 from toolrun.clients.dialect.parse import Note
 from toolrun.clients.dialect.provider import Dialect, Keeps, Level
 from toolrun.clients.dialect.simplify import simplify
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 KEYWORDS: Final = frozenset({"type", "format", "description", "nullable", "enum", "anyOf", "pattern"}).union(

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolrun.clients.dialect.parse import Note
 from toolrun.clients.dialect.provider import Dialect
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 

@@ -18,8 +18,8 @@ from toolrun.clients.dialect.openai import OPENAI
 from toolrun.clients.dialect.provider import Dialect
 from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import restore
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON, Schema
 from toolrun.schema.value import join
 from toolrun.tools.function import schema_of
 from toolrun.tools.naming import NameRule, fit_names

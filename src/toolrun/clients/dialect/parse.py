@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from toolrun.clients.dialect.simple_schema import Node, both, either, types_of_options
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.schema.value import join, local_reference
 
 Note: TypeAlias = Callable[[str, str, str], None]

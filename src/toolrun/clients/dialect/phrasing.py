@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolrun.clients.dialect.simple_schema import Node
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.schema.value import show
 
 _MAX_OPTIONS: Final = 50

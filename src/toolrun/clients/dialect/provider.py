@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolrun.clients.dialect.parse import Note
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 Adapt: TypeAlias = Callable[[Mapping[str, JSON], Note], tuple[Schema, list[str]]]

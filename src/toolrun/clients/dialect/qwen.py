@@ -12,7 +12,7 @@ from typing import Final
 from toolrun.clients.dialect.parse import Note
 from toolrun.clients.dialect.provider import Dialect, Keeps, Level
 from toolrun.clients.dialect.simplify import simplify
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 KEEPS: Final = Keeps(parameter=Level(frozenset({"type", "items", "description", "enum"})), inside=Level())

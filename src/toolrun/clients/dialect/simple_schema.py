@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.schema.value import same, show, type_of
 
 _LOWER: Final = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})

@@ -10,7 +10,7 @@ from toolrun.clients.dialect.parse import Note, modernise, read
 from toolrun.clients.dialect.phrasing import describe, form, forms, phrases
 from toolrun.clients.dialect.provider import Keeps, Level
 from toolrun.clients.dialect.simple_schema import Node, both, either
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.schema.value import join
 
 _COMBINED: Final = ("$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.schema.value import local_reference, type_of
 
 _MAX_DEPTH: Final = 16

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from toolrun.config.model import JSON, Schema
+from toolrun.json import JSON, Schema
 from toolrun.schema.description import describe
 from toolrun.schema.value import local_reference
 

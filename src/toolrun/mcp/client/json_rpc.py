@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from toolrun.execution.deadline import Outcome
-from toolrun.mcp.client.message import Messages, Rubbish, encode
+from toolrun.json import dump_line
+from toolrun.mcp.client.message import Messages, Rubbish
 from toolrun.tools.context import OnProgress, Progress
 
 logger = logging.getLogger("toolrun.mcp")
@@ -147,7 +148,7 @@ class Rpc:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": pending.id, "method": method}
         if params is not None:
             message["params"] = params
-        data = encode(message)
+        data = dump_line(message)
         self._pending[pending.id] = pending
         self._send(data)
         return pending
@@ -177,11 +178,11 @@ class Rpc:
 
     def notify(self, method: str, params: Params | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        self._send(encode(message if params is None else {**message, "params": params}))
+        self._send(dump_line(message if params is None else {**message, "params": params}))
 
     def ask(self, method: str) -> None:
         """Send a request whose answer does not matter, as long as there is one."""
-        self._send(encode({"jsonrpc": "2.0", "id": next(self._ids), "method": method}))
+        self._send(dump_line({"jsonrpc": "2.0", "id": next(self._ids), "method": method}))
 
     def cancel(self, pending: Pending) -> None:
         if self._pending.pop(pending.id, None) is not None and self._loss is None:
@@ -236,7 +237,7 @@ class Rpc:
             answer["result"] = self._on_request(str(message["method"]), params if isinstance(params, dict) else {})
         except RpcError as error:
             answer["error"] = {"code": error.code, "message": error.message}
-        self._send(encode(answer))
+        self._send(dump_line(answer))
 
     def _notified(self, message: Result) -> None:
         method, params = message["method"], message.get("params")

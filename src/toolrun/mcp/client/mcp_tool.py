@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from toolrun.config.model import JSON, Schema
 from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, UnavailableError
+from toolrun.json import JSON, Schema
 from toolrun.mcp.call_result import protocol_failure, read_result
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
 from toolrun.mcp.client.parameter_names import rename

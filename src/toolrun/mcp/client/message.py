@@ -6,14 +6,11 @@ content; if it looks like the answer to a request, it is told to which, so that 
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
-from toolrun.scripts.wire import exact
+from toolrun.json import loads
 
 _EXCERPT: Final = 200
 _TAIL: Final = 64
@@ -69,18 +66,10 @@ class Messages:
             self._parts = [line[-_TAIL:]]
 
 
-def encode(message: dict[str, Any]) -> bytes:
-    """A message as a line. Raises TypeError for what is not JSON."""
-    try:
-        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # integers beyond 64 bits
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-
-
 def decode(line: bytes) -> list[dict[str, Any] | Rubbish]:
     """The message in a line; more than one if it is a batch. Never raises: what is no message is Rubbish."""
     try:
-        data: Any = exact(line, orjson.loads(line))
+        data: Any = loads(line)
     except ValueError as error:
         return [Rubbish(f"not JSON ({error})", _excerpt(line), _id(line, line[-_TAIL:]))]
     if isinstance(data, dict):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 
 
 def rename(

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolrun.config.model import JSON, ServerSettings
+from toolrun.config.model import ServerSettings
 from toolrun.config.parse import read_text, shown
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
 
 SECTIONS: Final = ("mcpServers", "servers")

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from toolrun.config.model import JSON
 from toolrun.config.parse import parse_json
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 
 _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)

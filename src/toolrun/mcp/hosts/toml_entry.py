@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from toolrun.config.model import JSON, ServerSettings
+from toolrun.config.model import ServerSettings
+from toolrun.json import JSON
 from toolrun.mcp.hosts.host_files import variable_name
 from toolrun.redaction import is_sensitive
 

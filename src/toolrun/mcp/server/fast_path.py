@@ -11,11 +11,9 @@ no proxy takes the connection for dead.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-import orjson
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
@@ -24,6 +22,7 @@ from mcp.shared.inbound import (
     find_duplicated_routing_header,
 )
 
+from toolrun.json import dumps, loads
 from toolrun.mcp.server.mcp_server import McpServer
 
 Message = MutableMapping[str, Any]
@@ -35,8 +34,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _SOON: Final = 0.05
 """Seconds after which somebody looks whether the client is still there. Most calls have ended by then."""
 _SIGN_OF_LIFE: Final = 15.0
-_LONG_NUMBER: Final = re.compile(rb"\d{19}")
-"""Whole numbers that orjson may make floats of."""
 _EVENTS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 
 
@@ -76,7 +73,7 @@ class Exchange:
     def _read(self, body: bytes, headers: dict[str, str]) -> dict[str, Any] | None:
         """The request, if it is a call that the protocol allows and that needs nothing special."""
         try:
-            request = orjson.loads(body)
+            request = loads(body)
         except ValueError:
             return None
         match request:
@@ -92,7 +89,6 @@ class Exchange:
         is_plain = (
             (arguments is None or isinstance(arguments, dict))
             and "progressToken" not in meta
-            and _LONG_NUMBER.search(body) is None
             and not self._server.wants_headers(name)
             and isinstance(classify_inbound_request(request, headers=headers), InboundModernRoute)
         )
@@ -130,7 +126,7 @@ class _Answering:
             if self._company is not None:
                 self._company.cancel()
                 await asyncio.wait([self._company])
-        await self._answer(_encoded(answer), status)
+        await self._answer(dumps(answer), status)
 
     async def _answer(self, body: bytes, status: int) -> None:
         if self._is_stream:
@@ -172,12 +168,3 @@ def _again(first: Message, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return replayed
-
-
-def _encoded(answer: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(answer)
-    except TypeError:  # whole numbers beyond 64 bits
-        import json
-
-        return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import orjson
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from toolrun.errors import ConfigError
+from toolrun.json import dumps
 from toolrun.mcp.server.fast_path import App, Exchange, Message, Receive, Scope, Send
 from toolrun.mcp.server.mcp_server import McpServer
 
@@ -194,7 +194,7 @@ def _is_json(content_type: bytes) -> bool:
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:
-    body = orjson.dumps({"error": reason})
+    body = dumps({"error": reason})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

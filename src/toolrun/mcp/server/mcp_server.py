@@ -30,9 +30,9 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolrun.config.model import JSON
 from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
+from toolrun.json import JSON
 from toolrun.mcp.call_result import write_result
 from toolrun.mcp.server.tool_list import Catalog
 from toolrun.tools.context import OnProgress, Progress

@@ -20,7 +20,6 @@ from collections import deque
 from typing import Any, Final, Self
 
 import anyio
-import orjson
 from mcp.server import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -35,6 +34,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from toolrun.json import dump_line
 from toolrun.scripts.wire import Lines, Rubbish
 
 logger = logging.getLogger("toolrun.serve")
@@ -246,7 +246,7 @@ class Incoming:
     def _refuse(self, code: int, reason: str, excerpt: str) -> None:
         logger.warning("%s; got %r", reason, excerpt)
         answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
-        self._outgoing.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
+        self._outgoing.write(dump_line(answer))
 
     def stop(self) -> None:
         if self._is_reading:
@@ -273,11 +273,7 @@ class Incoming:
 
 
 def _encoded(message: Any) -> bytes:
-    try:
-        if isinstance(message, JSONRPCResponse):
-            answer = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-            return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        pass  # integers beyond 64 bits
+    if isinstance(message, JSONRPCResponse):
+        return dump_line({"jsonrpc": "2.0", "id": message.id, "result": message.result})
     text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
     return text.encode() + b"\n"

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from toolrun.config.model import JSON
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON, dumps, loads
 from toolrun.mcp.call_result import write_result
 from toolrun.mcp.output_check import OutputSchema
 from toolrun.mcp.tool_names import provider_names
@@ -140,8 +138,8 @@ def _offer(tool: Any, name: str, position: int) -> Offer:
         "outputSchema": schema,
         "annotations": _object_or_none(tool, "annotations"),
     }
-    text = orjson.dumps({key: value for key, value in parts.items() if value})
-    definition: Definition = orjson.loads(text)  # nobody else has it, so nobody else changes it
+    text = dumps({key: value for key, value in parts.items() if value})
+    definition: Definition = loads(text)  # nobody else has it, so nobody else changes it
     legacy = definition
     if schema is not None and schema.get("type") != "object":
         legacy = {key: value for key, value in definition.items() if key != "outputSchema"}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.mcp.client.message import Messages, Rubbish, decode, encode
+from toolrun.json import dump_line
+from toolrun.mcp.client.message import Messages, Rubbish, decode
 
 LIMIT = 1000
 
@@ -24,7 +25,7 @@ def feed_all(data: bytes, size: int, limit: int = LIMIT) -> list[dict[str, objec
     st.integers(1, 50),
 )
 def test_messages_arrive_however_they_are_cut(messages: list[dict[str, object]], size: int) -> None:
-    data = b"".join(map(encode, messages))
+    data = b"".join(map(dump_line, messages))
     assert feed_all(data, size) == messages
 
 
@@ -100,7 +101,7 @@ def test_a_number_that_nobody_can_read_is_told_of() -> None:
 
 
 def test_integers_of_any_size_can_be_sent() -> None:
-    assert json.loads(encode({"n": 2**100})) == {"n": 2**100}
+    assert json.loads(dump_line({"n": 2**100})) == {"n": 2**100}
     with pytest.raises(TypeError):
-        encode({"n": object()})
-    assert orjson.loads(encode({"n": "ü"})) == {"n": "ü"}
+        dump_line({"n": object()})
+    assert orjson.loads(dump_line({"n": "ü"})) == {"n": "ü"}

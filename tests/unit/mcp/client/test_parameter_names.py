@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun import ToolExecutor
-from toolrun.config.model import JSON
+from toolrun.json import JSON
 from toolrun.mcp.client.parameter_names import camel_case, rename
 
 MAPPING = {"command": "action", "device": "deviceName"}
