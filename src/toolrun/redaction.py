@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from toolrun.text import visible
+
 _HIDDEN: Final = "***"
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SENSITIVE: Final = frozenset({"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials"})
@@ -19,7 +21,6 @@ _SENSITIVE_LAST: Final = frozenset(
 _KEY_KINDS: Final = frozenset({"api", "access", "private", "secret", "signing", "encryption", "ssh"})
 _MEMBER: Final = re.compile(r"""("([^"\\]{1,100})"\s*:\s*)("(?:[^"\\]|\\.)*"?|[^\s"{\[,}\]]+)""", re.DOTALL)
 """A name and its value in JSON text, which need not be whole."""
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MIN_SECRET: Final = 4
 _MAX_DEPTH: Final = 32
 
@@ -70,11 +71,6 @@ class Redactor:
         return _MEMBER.sub(_hidden_member, text) if '"' in text else text
 
 
-def visible(text: str) -> str:
-    """One line in which control characters are escaped."""
-    return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
-
-
 def is_sensitive(key: str) -> bool:
     """Whether a key names a secret: `apiKey`, `X-Auth-Token`, `db_password`, but not `max_tokens` or `author`."""
     words = [word.lower() for word in _WORDS.findall(key)]
@@ -101,7 +97,3 @@ def _sensitive_values(value: object, depth: int, hidden: bool = False) -> Iterat
 
 def _hidden_member(match: re.Match[str]) -> str:
     return f'{match[1]}"{_HIDDEN}"' if is_sensitive(match[2]) else match[0]
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode()

@@ -149,4 +149,4 @@ async def test_s3_12_8_number_and_delays_of_attempts_are_set_in_one_place(
     [delays] = [field.default for field in fields(McpSettings) if field.name == "delays"]
     sources = Path(toolrun.__file__).parent.rglob("*.py")
     assert delays == (0.0, 2.0, 4.0)
-    assert [path.name for path in sources if "2.0, 4.0" in path.read_text(encoding="utf-8")] == ["settings.py"]
+    assert [path.name for path in sources if "2.0, 4.0" in path.read_text(encoding="utf-8")] == ["model.py"]

@@ -27,8 +27,8 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str], tmp_path: P
     loaded = done.stderr.split()
     assert not HEAVY & set(loaded)
     own = {name for name in loaded if name.startswith("toolrun")}
-    cli = {f"toolrun.cli.{name}" for name in ("program", "invocation", "output")}
-    assert own == {"toolrun", "toolrun.version", "toolrun.cli", *cli}
+    cli = {f"toolrun.cli.{name}" for name in ("program", "options", "output")}
+    assert own == {"toolrun", "toolrun._lazy", "toolrun.version", "toolrun.cli", *cli}
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_every_command_has_a_section() -> None:
 
 def test_every_option_is_named() -> None:
     commands: list[click.Command] = [program]
-    commands += [import_module(f"toolrun.cli.{entry.module}").command for entry in COMMANDS.values()]
+    commands += [import_module(f"toolrun.cli.commands.{entry.module}").command for entry in COMMANDS.values()]
     for command in commands:
         for parameter in command.params:
             if isinstance(parameter, click.Option):

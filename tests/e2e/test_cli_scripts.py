@@ -85,7 +85,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def cache_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.CACHE", "")  # an empty variable counts as unset, so the file decides
+    monkeypatch.setattr("support.console.CACHE", "")  # an empty variable counts as unset, so the file decides
 
 
 def write_script(project: Path, name: str, body: str, *lines: str) -> Path:

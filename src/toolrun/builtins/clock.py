@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from toolrun.errors import ToolError
 from toolrun.json import JSON
+from toolrun.text import close_names
 
 
 def current_datetime(timezone: str = "") -> JSON:
@@ -31,6 +31,6 @@ def _zone(name: str) -> ZoneInfo:
         # People write the city alone, or with a space.
         last = name.replace(" ", "_").rpartition("/")[2].lower()
         close = [zone for zone in known if zone.rpartition("/")[2].lower() == last]
-        close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = close or close_names(name, known)
         hint = f"did you mean {' or '.join(close[:3])}?" if close else "use an IANA name such as Europe/Berlin."
         raise ToolError(f"There is no time zone '{name:.80}'; {hint}") from None

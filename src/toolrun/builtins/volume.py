@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from toolrun.config.parse import suggestion
 from toolrun.errors import InvalidArgumentsError, SideEffects, ToolError, UnavailableError
 from toolrun.json import JSON
 from toolrun.processes.external_program import run_program
+from toolrun.text import suggestion
 from toolrun.tools.context import ToolContext
 
 ACTIONS: Final = ("get", "set", "up", "down", "mute", "unmute")

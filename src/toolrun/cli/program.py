@@ -63,7 +63,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
-            from toolrun.config.parse import suggestion
+            from toolrun.text import suggestion
 
             raise click.UsageError(f"there is no command '{args[0]}'; {suggestion(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)

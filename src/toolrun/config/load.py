@@ -17,11 +17,12 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from toolrun.config.model import Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings, VoiceSettings
-from toolrun.config.parse import parse_toml, read_text, shown, suggestion
+from toolrun.config.parse import parse_toml, read_text
 from toolrun.config.value_type import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
+from toolrun.text import show, suggestion
 
 FILE_NAME = "toolrun.toml"
 
@@ -240,7 +241,7 @@ class _Reader:
             if section is None:
                 self._unknown_section(title, content)
             elif not isinstance(content, dict):
-                self.problems.append(f"[{title}] must be a table, got {shown(content)} in {self.source}")
+                self.problems.append(f"[{title}] must be a table, got {show(content)} in {self.source}")
             elif not section.named:
                 values |= self._table(title, "", content)
             else:
@@ -261,7 +262,7 @@ class _Reader:
             return self._table(title, name, table)
         heading = _heading(title, name)
         self.problems.append(
-            f"{heading} must be a table, got {shown(table)} in {self.source}; settings go below a [{title}.NAME]"
+            f"{heading} must be a table, got {show(table)} in {self.source}; settings go below a [{title}.NAME]"
         )
         return {}
 
@@ -275,7 +276,7 @@ class _Reader:
                     self.missing[title, name] = self.problems[before].replace(f" of {self.source}", "", 1)
                     del self.problems[before:]
                 elif len(self.problems) == before:
-                    subject, got = f"{heading} {key}", f"{shown(content)} in {self.source}"
+                    subject, got = f"{heading} {key}", f"{show(content)} in {self.source}"
                     self._put(values, (title, name, key), expanded, subject, got)
                 continue
             hint = suggestion(key, keys)
@@ -316,7 +317,7 @@ class _Reader:
                     value = kind.parse(text)
                 except ValueError:
                     value = text
-                self._put(values, (title, "", key), value, f"the variable {variable}", shown(text))
+                self._put(values, (title, "", key), value, f"the variable {variable}", show(text))
         return values
 
     def overrides(self, overrides: Mapping[str, JSON]) -> Values:
@@ -331,7 +332,7 @@ class _Reader:
                 ]
                 self.problems.append(f"unknown option '{option}'; {suggestion(option, known)}")
             elif value is not None:
-                self._put(values, (title, name, key), value, f"the option {option}", shown(value))
+                self._put(values, (title, name, key), value, f"the option {option}", show(value))
         return values
 
     def secrets(self, table: object) -> tuple[dict[str, str], dict[str, str]]:

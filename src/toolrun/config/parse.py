@@ -7,17 +7,16 @@ file, but not which file: the caller has the path. The parsers of JSON and YAML 
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import re
 import tomllib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolrun.errors import ConfigError
 from toolrun.json import JSON, JSONDecodeError, loads
+from toolrun.text import show
 
 if TYPE_CHECKING:
     import yaml
@@ -140,24 +139,9 @@ def plain(value: object, where: str = "") -> JSON:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ConfigError(f"{where or 'it'} has the key {shown(key)}, which is not a string; put it in quotes")
+                raise ConfigError(f"{where or 'it'} has the key {show(key)}, which is not a string; put it in quotes")
         return {key: plain(item, f"{where}.{key}" if where else key) for key, item in value.items()}
     raise ConfigError(f"{where or 'it'} has a value of type {type(value).__name__}, which JSON cannot hold")
-
-
-def shown(value: object) -> str:
-    """A value for an error message, short and on one line."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def suggestion(name: str, known: Iterable[str], *, limit: int = 1) -> str:
-    """What may have been meant by an unknown name, as the end of a sentence."""
-    names = sorted(known)
-    close = get_close_matches(name, names, limit) or get_close_matches(name.lower(), names, limit)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    return f"known are {', '.join(names)}" if names else "none are known"
 
 
 def _bounded(value: T) -> T:

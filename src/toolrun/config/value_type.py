@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from toolrun.config.parse import plain, shown
+from toolrun.config.parse import plain
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
+from toolrun.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def count(minimum: int) -> Kind:
 
 
 def one_of(*names: str) -> Kind:
-    words = f"one of {', '.join(map(shown, names))}"
+    words = f"one of {', '.join(map(show, names))}"
     return Kind(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
 
 

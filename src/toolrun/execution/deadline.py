@@ -8,26 +8,11 @@ looks who is due, and is set anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from time import perf_counter
-from typing import Protocol
 
 from toolrun.errors import CallTimeoutError, SideEffects
+from toolrun.execution.body import Body
 from toolrun.tools.context import Call
-
-Outcome = tuple[object, BaseException | None]
-"""The value a body returned, or what it raised."""
-
-
-class Running(Protocol):
-    """A body that runs: in a task, in a thread, in another process."""
-
-    outcome: asyncio.Future[Outcome]
-    on_end: Callable[[], object] | None
-    """Called when the body has ended, however long after the answer."""
-
-    def give_up(self) -> object:
-        """Nobody waits for it any more: stop it, if it can be stopped."""
 
 
 class DeadlineError(CallTimeoutError):
@@ -39,16 +24,16 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._running: dict[Running, Call] = {}
+        self._running: dict[Body, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
-    def add(self, running: Running, call: Call) -> None:
+    def add(self, running: Body, call: Call) -> None:
         self._running[running] = call
         if call.deadline < self._due:
             self._set(call.deadline)
 
-    def remove(self, running: Running) -> None:
+    def remove(self, running: Body) -> None:
         self._running.pop(running, None)
 
     def close(self) -> None:

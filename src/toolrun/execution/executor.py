@@ -27,7 +27,8 @@ from toolrun.errors import (
 )
 from toolrun.execution.admission import Limiter
 from toolrun.execution.blocking import run_blocking
-from toolrun.execution.deadline import DeadlineError, Deadlines, Outcome, Running
+from toolrun.execution.body import Body, Outcome
+from toolrun.execution.deadline import DeadlineError, Deadlines
 from toolrun.execution.failure import explain
 from toolrun.execution.log import LogObserver
 from toolrun.execution.observer import Observer
@@ -37,6 +38,7 @@ from toolrun.execution.thread import Job, Threads
 from toolrun.json import INT64, JSON
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, blocks_of, normalise
+from toolrun.text import close_names
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 
@@ -253,10 +255,8 @@ class ToolExecutor:
     def _bind(self, name: str) -> Binding:
         tool = self.manager.get(name)
         if tool is None:
-            from difflib import get_close_matches
-
             names = [tool.name for tool in self.manager]
-            close = get_close_matches(str(name), names, n=3, cutoff=0.5)
+            close = close_names(str(name), names)
             hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
             missing = self.latecomers.missing() if self.latecomers is not None else ""
             raise UnknownToolError(f"Tool '{name}' not found", detail=f"{hint}\n{missing}" if missing else hint)
@@ -333,11 +333,11 @@ class ToolExecutor:
         place.ended()
         return running  # it has ended already, without a suspension
 
-    def _start(self, binding: Binding, call: Call, home: _Home) -> Outcome | Running:
+    def _start(self, binding: Binding, call: Call, home: _Home) -> Outcome | Body:
         invoke = binding.invoke
         if binding.mode is Mode.REMOTE:
             try:
-                running: Running | None = binding.tool.begin(call.arguments, call)
+                running: Body | None = binding.tool.submit(call)
             except CallError as error:
                 return None, error
             if running is not None:

@@ -14,8 +14,9 @@ from typing import Final, cast
 from toolrun.errors import CallError, ErrorKind
 from toolrun.execution.observer import Observer
 from toolrun.json import JSON, loads
-from toolrun.redaction import Redactor, visible
+from toolrun.redaction import Redactor
 from toolrun.result import ToolResult, normalise, render
+from toolrun.text import visible
 from toolrun.tools.context import Call
 
 logger = logging.getLogger("toolrun.call")

@@ -21,7 +21,7 @@ from inspect import isawaitable
 from types import CoroutineType, TracebackType
 from typing import Any, Final
 
-from toolrun.execution.deadline import Outcome
+from toolrun.execution.body import Outcome
 from toolrun.tools.context import Call, current_call
 
 _NOTHING: Final = object()

@@ -22,7 +22,7 @@ class Mode(Enum):
     THREAD = "thread"
     """A blocking function, in a thread of our own."""
     REMOTE = "remote"
-    """Elsewhere, without any code of the tool's on this loop: the tool has `begin`."""
+    """Elsewhere, without any code of the tool's on this loop: the tool has `submit`."""
     ISOLATED = "isolated"
     """In a process of its own."""
     INLINE = "inline"
@@ -77,7 +77,7 @@ def _how_to_run(tool: Any) -> tuple[Mode, Callable[[dict[str, Any]], Any]]:
         return Mode.ISOLATED, tool.invoke
     if invoke is not None and getattr(tool, "inline", False) is True:
         return Mode.INLINE, invoke
-    if ainvoke is not None and callable(getattr(tool, "begin", None)):
+    if ainvoke is not None and callable(getattr(tool, "submit", None)):
         return Mode.REMOTE, ainvoke
     if ainvoke is not None and (invoke is None or not _is_sync_langchain(tool)):
         return Mode.LOOP, ainvoke

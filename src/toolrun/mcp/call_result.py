@@ -21,7 +21,7 @@ from toolrun.errors import (
 )
 from toolrun.json import JSON
 from toolrun.result import Content, ToolResult, render, shorten
-from toolrun.schema.value import show
+from toolrun.text import show
 
 Block = dict[str, JSON]
 

@@ -16,19 +16,8 @@ from toolrun.schema.description import describe
 from toolrun.schema.explain import Problem, problems_of, unknown
 from toolrun.schema.repair import Repair, repair
 from toolrun.schema.validator import CompiledSchema
-from toolrun.schema.value import (
-    MAX_NESTING,
-    MAX_TEXT,
-    is_text,
-    is_too_deep,
-    join,
-    local_reference,
-    pointer,
-    printable,
-    show,
-    size,
-    type_of,
-)
+from toolrun.schema.value import MAX_NESTING, MAX_TEXT, is_too_deep, join, local_reference, pointer, size, type_of
+from toolrun.text import is_encodable, printable, show
 
 _WRAPPERS = frozenset({"args", "arguments", "input", "kwargs", "parameters", "params"})
 _OPENERS = (
@@ -243,7 +232,7 @@ def _not_json(arguments: dict[str, JSON]) -> Problem | None:
         path, held = stack.pop()
         items = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, list | tuple) else ()
         for key, item in items:
-            if isinstance(held, dict) and not (isinstance(key, str) and is_text(key)):
+            if isinstance(held, dict) and not (isinstance(key, str) and is_encodable(key)):
                 return Problem(path, f"the name {show(key)} is not valid text")
             fault = _fault(item)
             if fault:
@@ -257,7 +246,7 @@ def _not_json(arguments: dict[str, JSON]) -> Problem | None:
 def _fault(value: object) -> str | None:
     match value:
         case str():
-            return None if is_text(value) else f"is not valid text: {show(value)} holds half a character"
+            return None if is_encodable(value) else f"is not valid text: {show(value)} holds half a character"
         case float():
             return None if math.isfinite(value) else f"must be a number, got {show(value)}"
         case None | bool() | int() | list() | tuple() | dict():

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from toolrun.json import JSON, Schema
 from toolrun.schema.explain import MAX_OPTIONS, cut, properties_of
-from toolrun.schema.value import local_reference, printable, show
+from toolrun.schema.value import local_reference
+from toolrun.text import printable, show
 
 _MAX_LEVELS = 8
 _MAX_LABELS = 200

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolrun.json import JSON, Schema
-from toolrun.schema.value import join, printable, show, type_of
+from toolrun.schema.value import join, type_of
+from toolrun.text import close_names, plural, printable, show
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -34,8 +35,6 @@ same value again, and several alternatives that may be meant."""
 _MAX_LEVELS = 8
 _MAX_TEXTS = 200
 _MAX_TEXT = 300
-_CLOSE = 0.7
-"""How alike names must be to be taken for each other: `qury` and `query` are 0.89."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +81,10 @@ def problems_of(
 
 def unknown(path: str, name: str, known: Iterable[str]) -> Problem:
     """A name that the schema does not have, with the one that may be meant."""
-    meant = close_name(name, known)
+    meant = next(iter(close_names(name, known, 1)), None)
     hint = f" (did you mean {_quote(join(path, meant))}?)" if meant else ""
     full = join(path, name)
     return Problem(full, f"unknown parameter {_quote(full)}{hint}")
-
-
-def close_name(name: str, names: Iterable[str]) -> str | None:
-    """The name that is most likely a misspelling of this one. Case and `_` do not count."""
-    from difflib import get_close_matches  # not needed until a call is refused
-
-    plain = {_plain(other): other for other in names}
-    matches = get_close_matches(_plain(name), plain, n=1, cutoff=_CLOSE)
-    return plain[matches[0]] if matches else None
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
 
 
 def _quote(path: str) -> str:
@@ -128,11 +114,6 @@ def cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-def _count(number: int, thing: str) -> str:
-    plural = "properties" if thing == "property" else f"{thing}s"
-    return f"{number} {thing if number == 1 else plural}"
-
-
 def _one_of(kind: Any, value: JSON) -> str:
     if len(kind.options) == 1:
         return f"must be {show(kind.options[0])}, got {show(value)}"
@@ -142,7 +123,7 @@ def _one_of(kind: Any, value: JSON) -> str:
 def _length(bound: str, thing: str) -> _Phrase:
     def phrase(kind: Any, value: JSON) -> str:
         size = len(value) if isinstance(value, str | list | dict) else 0
-        return f"must have {bound} {_count(kind.limit, thing)}, got {size}: {show(value)}"
+        return f"must have {bound} {plural(kind.limit, thing)}, got {size}: {show(value)}"
 
     return phrase
 
@@ -256,7 +237,7 @@ class _Case:
             value = _at(self.arguments, fault.path)
             known = properties_of(_at(self.schema, fault.rule[:-1]))
             sent = [key for key in value if key not in known] if isinstance(value, dict) else []
-        meant = close_name(name, sent)
+        meant = next(iter(close_names(name, sent, 1)), None)
         hint = f" (you sent {_quote(join(path, meant))})" if meant else ""
         return f"{_quote(join(path, name))}{hint}"
 

@@ -17,18 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from toolrun.json import JSON, JSONDecodeError, Schema, loads
-from toolrun.schema.value import (
-    MAX_TEXT,
-    is_too_deep,
-    join,
-    local_reference,
-    lookup,
-    pointer,
-    same,
-    show,
-    size,
-    type_of,
-)
+from toolrun.schema.value import MAX_TEXT, is_too_deep, join, local_reference, lookup, pointer, same, size, type_of
+from toolrun.text import show
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
 Fits: TypeAlias = Callable[[str, JSON], bool]

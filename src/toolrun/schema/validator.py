@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.schema.explain import problems_of
-from toolrun.schema.value import is_text, lookup, show, type_of
+from toolrun.schema.value import lookup, type_of
+from toolrun.text import is_encodable, show
 
 if TYPE_CHECKING:
     from jsonschema_rs import KeywordValidator, ValidationError, Validator
@@ -234,7 +235,7 @@ class _Copy:
         self._chars += len(text)
         if self._chars > MAX_SCHEMA_CHARS:
             raise DefinitionError(f"the schema has more than {MAX_SCHEMA_CHARS:,} characters of text: describe less")
-        if not is_text(text):
+        if not is_encodable(text):
             raise DefinitionError(f"the schema holds {show(text)}, which is not valid Unicode: correct that text")
         return str.__str__(text)
 

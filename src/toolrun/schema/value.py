@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
 from toolrun.json import JSON, Schema
+from toolrun.text import printable, show
 
 MAX_TEXT = 10_000_000
 """The longest JSON text that is parsed, in characters or bytes."""
@@ -15,35 +15,6 @@ MAX_NESTING = 100
 """How deep arguments may be nested. Validating a recursive schema recurses with the value, without a limit."""
 
 _PLAIN_KEY = re.compile(r"[^.\[\]\s\"'\x00-\x1f\x7f]+")
-
-
-def show(value: object, limit: int = 80) -> str:
-    """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds."""
-    text = ""
-    encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=False, default=_type_name)
-    try:
-        for chunk in encoder.iterencode(value):
-            text += chunk[: limit + 1]
-            if len(text) > limit:
-                text = text[: limit - 1] + "…"
-                break
-    except ValueError:  # an integer of more than 4300 digits
-        text = f"{text[: limit - 1]}…"
-    return printable(text)
-
-
-def printable(text: str) -> str:
-    """The text with lone surrogates escaped: they cannot be encoded."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def is_text(text: str) -> bool:
-    """Whether the text can be encoded: it has no lone surrogates."""
-    return text.isascii() or printable(text) == text
-
-
-def _type_name(value: object) -> str:
-    return f"<{type(value).__name__}>"
 
 
 def join(path: str, key: str | int) -> str:

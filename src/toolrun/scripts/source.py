@@ -19,7 +19,6 @@ from time import perf_counter
 from typing import Any, Final
 
 from toolrun.config.load import Config
-from toolrun.config.parse import suggestion
 from toolrun.config.value_type import KIND_OF, SECONDS, count
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.json import JSON, Schema, dumps, loads
@@ -29,6 +28,7 @@ from toolrun.scripts.pep723 import find_fault
 from toolrun.scripts.pool import Pool, PoolLimits, RetiredError
 from toolrun.scripts.pooled_worker import Member
 from toolrun.scripts.request import Request
+from toolrun.text import suggestion
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.worker import DIRECTORY
@@ -91,9 +91,9 @@ class ScriptTool:
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         return await self._script.call(self, arguments)
 
-    def begin(self, arguments: dict[str, JSON], call: Call) -> Request | None:
+    def submit(self, call: Call) -> Request | None:
         """The same without a coroutine, if a worker is free at this moment; None if not."""
-        return self._script.begin(self, arguments, call)
+        return self._script.begin(self, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ class Script:
             except RetiredError:  # it was edited while this call waited: the new version takes it
                 continue
 
-    def begin(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call) -> Request | None:
-        request = self._request(tool, arguments, call)
+    def begin(self, tool: ScriptTool, call: Call) -> Request | None:
+        request = self._request(tool, call.arguments, call)
         return request if self.pool.submit(request) else None
 
     def _request(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call | None) -> Request:

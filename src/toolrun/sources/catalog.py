@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text, shown, suggestion
+from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text
 from toolrun.config.value_type import SECONDS, SWITCH, TEXT, Kind
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
 from toolrun.sources.problem import Problem
+from toolrun.text import show, suggestion
 from toolrun.tools.function import check_name
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], object]
@@ -101,7 +102,7 @@ def _entries(content: object) -> tuple[list[object], list[str]]:
         raise ConfigError(f"unknown key '{key}'; {suggestion(key, [*_KEYS, 'tools'])}")
     tools = content["tools"]
     if not isinstance(tools, list):
-        raise ConfigError(f"'tools' must be a list of tools, got {shown(tools)}")
+        raise ConfigError(f"'tools' must be a list of tools, got {show(tools)}")
     return tools, [f"unknown key '{key}' beside 'tools'; remove it" for key in content if key != "tools"]
 
 
@@ -112,7 +113,7 @@ def _read_entry(raw: object) -> Declaration | list[str]:
     except ConfigError as error:
         return [str(error)]
     if not isinstance(entry, dict):
-        return [f"a tool must be an object with 'name', 'description' and 'implementation', got {shown(entry)}"]
+        return [f"a tool must be an object with 'name', 'description' and 'implementation', got {show(entry)}"]
     problems = [f"unknown key '{key}'; {suggestion(key, _KEYS)}" for key in entry if key not in _KEYS]
     name = _text(entry, "name", "give the tool one", problems)
     try:
@@ -139,7 +140,7 @@ def _read_entry(raw: object) -> Declaration | list[str]:
 
 def _check(entry: dict[str, JSON], key: str, kind: Kind, problems: list[str]) -> bool:
     if key in entry and not kind.accepts(entry[key]):
-        problems.append(f"'{key}' must be {kind.words}, got {shown(entry[key])}")
+        problems.append(f"'{key}' must be {kind.words}, got {show(entry[key])}")
         return False
     return True
 
@@ -154,7 +155,7 @@ def _text(entry: dict[str, JSON], key: str, hint: str, problems: list[str]) -> s
 def _parameters(schema: JSON, problems: list[str]) -> Schema:
     """The JSON Schema of the arguments, which are always an object. Whether it compiles is for the manager to see."""
     if not isinstance(schema, dict):
-        problems.append(f"'parameters' must be a JSON Schema object, got {shown(schema)}")
+        problems.append(f"'parameters' must be a JSON Schema object, got {show(schema)}")
         return {}
     if not schema:
         return {"type": "object"}
@@ -171,7 +172,7 @@ def _parameters(schema: JSON, problems: list[str]) -> Schema:
 def _implementation(value: JSON, problems: list[str]) -> Implementation:
     nothing = Implementation("")
     if not isinstance(value, dict):
-        got = "is missing" if value is None else f"must be an object, got {shown(value)}"
+        got = "is missing" if value is None else f"must be an object, got {show(value)}"
         problems.append(f'\'implementation\' {got}; write for instance {{"type": "builtin", "handler": "echo"}}')
         return nothing
     for key in value:
@@ -180,15 +181,15 @@ def _implementation(value: JSON, problems: list[str]) -> Implementation:
     kind, handler = value.get("type"), value.get("handler", "")
     if not isinstance(kind, str) or kind not in _TYPES:
         hint = suggestion(kind if isinstance(kind, str) else "", _TYPES)
-        problems.append(f"unknown implementation type {shown(kind)}; {hint}")
+        problems.append(f"unknown implementation type {show(kind)}; {hint}")
         return nothing
     if kind == "mock" and "mock_response" not in value:
         problems.append("a mock needs 'mock_response': the answer that every call gets")
     if not isinstance(handler, str):
-        problems.append(f"'handler' must be the name of a handler, got {shown(handler)}")
+        problems.append(f"'handler' must be the name of a handler, got {show(handler)}")
         return nothing
     if kind != "mock" and not handler:
-        problems.append(f"type {shown(kind)} needs 'handler': the name of the handler that answers")
+        problems.append(f"type {show(kind)} needs 'handler': the name of the handler that answers")
     return Implementation(kind, handler, value.get("mock_response"))
 
 

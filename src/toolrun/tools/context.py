@@ -77,8 +77,8 @@ class Call:
     def __init__(self, host: Host, name: str, arguments: Arguments, call_id: str | None) -> None:
         self.host = host
         self.name = name
-        self.arguments = arguments
-        """As they came; once checked, as the tool gets them."""
+        self.arguments: Any = arguments
+        """As they came, which may be anything; once checked, the dict that the tool gets."""
         self.given_id = call_id
         self.started = perf_counter()
 

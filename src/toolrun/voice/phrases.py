@@ -14,9 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolrun.config.parse import parse_toml, read_text, shown, suggestion
+from toolrun.config.parse import parse_toml, read_text
 from toolrun.errors import ConfigError, ErrorKind, ToolrunError
 from toolrun.result import ToolResult
+from toolrun.text import show, suggestion
 
 _SENTENCES: Final = ("not_understood", "busy", "no_answer", "unexpected")
 _MODEL_ERRORS: Final = {
@@ -107,5 +108,5 @@ def _checked(content: Mapping[str, object]) -> tuple[dict[str, str], dict[str, d
 
 def _sentence(place: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{place} must be a sentence, got {shown(value)}")
+        raise ConfigError(f"{place} must be a sentence, got {show(value)}")
     return value

@@ -5,17 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolrun.config.parse import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    parse_json,
-    parse_toml,
-    parse_yaml,
-    plain,
-    read_text,
-    shown,
-    suggestion,
-)
+from toolrun.config.parse import MAX_BYTES, MAX_DEPTH, parse_json, parse_toml, parse_yaml, plain, read_text
 from toolrun.errors import ConfigError
 
 
@@ -126,17 +116,3 @@ def test_parsed_values_become_json() -> None:
 def test_what_json_cannot_hold_is_refused_with_its_place(value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}"):
         plain(value)
-
-
-def test_a_shown_value_is_short_and_on_one_line() -> None:
-    assert shown("a\nb") == '"a\\nb"'
-    assert shown("ü") == '"ü"'
-    assert len(shown("x" * 1000)) == 60
-
-
-def test_a_suggestion_names_what_is_close_and_else_what_is_known() -> None:
-    assert suggestion("timout", ["timeout", "strict"]) == "did you mean 'timeout'?"
-    assert suggestion("TIMEOUT", ["timeout", "strict"]) == "did you mean 'timeout'?"
-    assert suggestion("xyz", ["timeout", "strict"]) == "known are strict, timeout"
-    assert suggestion("xyz", []) == "none are known"
-    assert suggestion("ech", ["echo", "each", "math"], limit=2) == "did you mean 'echo' or 'each'?"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolrun.json import JSON
-from toolrun.schema.value import is_too_deep, join, lookup, pointer, same, show, size
+from toolrun.schema.value import is_too_deep, join, lookup, pointer, same, size
+from toolrun.text import show
 
 
 @pytest.mark.parametrize(

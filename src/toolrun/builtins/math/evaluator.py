@@ -5,7 +5,6 @@ A tree is walked, nothing is compiled or looked up outside the tables here and i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +17,7 @@ from toolrun.builtins.math.matrix import Matrix, Value
 from toolrun.builtins.math.number import CalculationError
 from toolrun.builtins.math.parser import Node
 from toolrun.builtins.math.scalar import Quantity, Scalar
+from toolrun.text import close_names
 
 MAX_DEPTH = 100
 """Operations within operations: signs, powers, brackets, conditions."""
@@ -294,8 +294,7 @@ class _Evaluation:
 
     def _suggestion(self, name: str) -> str:
         known = [*self._variables, *CONSTANTS, *FUNCTIONS]
-        close = [item for item in known if item.lower() == name.lower()]
-        close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.7)
+        close = close_names(name, known)
         close = (close + [item for item in units.similar_units(name) if item not in close])[:4]
         if close:
             return f"Did you mean {', '.join(close)}?"

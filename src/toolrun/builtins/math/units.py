@@ -7,7 +7,6 @@ written, so that `3 inch to cm` answers in `cm` and not in `centimeter`.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins.math.number import CalculationError, Number, multiply, power, settle
+from toolrun.text import close_names
 
 if TYPE_CHECKING:
     import pint
@@ -77,8 +77,7 @@ def similar_units(symbol: str) -> list[str]:
     known = [str(name) for name in _registry()]
     if symbol.lower() != symbol and find_unit(symbol.lower()):
         return [symbol.lower()]
-    same_letters = [name for name in known if name.lower() == symbol.lower()]
-    return same_letters or difflib.get_close_matches(symbol, known, n=3, cutoff=0.75)
+    return close_names(symbol, known)
 
 
 def has_dimension(unit: Unit) -> bool:

@@ -20,10 +20,10 @@ from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, oll
 from toolrun.clients.errors import ModelError
 from toolrun.clients.events import Done
 from toolrun.config.model import ModelSettings
-from toolrun.config.parse import suggestion
 from toolrun.errors import ToolrunError
 from toolrun.redaction import Redactor
 from toolrun.runtime import read_config
+from toolrun.text import suggestion
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -13,11 +13,11 @@ from toolrun.cli.output import Output, claim_stdout, visible
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import Summary, summarise
 from toolrun.clients.dialect import PROVIDERS, Simplification, for_provider
-from toolrun.config.parse import suggestion
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.schema import ArgumentSchema
+from toolrun.text import suggestion
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -18,11 +18,11 @@ from toolrun.cli.output import Output, claim_stdout, visible
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
 from toolrun.config.load import Config
-from toolrun.config.parse import suggestion
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
 from toolrun.sources.problem import Problem
 from toolrun.sources.project import is_script
+from toolrun.text import plural, suggestion
 from toolrun.version import __version__
 
 OK: Final = "ok"
@@ -246,4 +246,4 @@ def _indented(check: Check) -> str:
 
 
 def _count(number: int, thing: str) -> list[str]:
-    return [f"{number} {thing}{'' if number == 1 else 's'}"] if number else []
+    return [plural(number, thing)] if number else []

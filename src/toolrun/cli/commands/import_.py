@@ -14,12 +14,13 @@ from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform, near
 from toolrun.config.load import FILE_NAME, Config
-from toolrun.config.parse import parse_toml, suggestion
+from toolrun.config.parse import parse_toml
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.mcp.hosts.host_files import FoundServer, Place, existing, expanded, places, read_file
 from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
 from toolrun.runtime import read_config
+from toolrun.text import suggestion
 
 _NEW: Final = "new"
 _CONFIGURED: Final = "configured"

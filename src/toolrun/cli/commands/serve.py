@@ -14,6 +14,7 @@ from toolrun.cli.output import inform
 from toolrun.cli.session import run_with_tools
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime
+from toolrun.text import plural
 
 
 @click.command(name="serve")
@@ -93,13 +94,9 @@ def _serve_http(invocation: Invocation, http: str, token: str, allowed_hosts: tu
 
 def _begin(runtime: Runtime, where: str) -> None:
     logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nobody else tells how calls ended
-    served = f"Serving {_count(len(runtime.manager), 'tool')} {where}"
+    served = f"Serving {plural(len(runtime.manager), 'tool')} {where}"
     if runtime.servers:
-        served += f"; connecting with {_count(len(runtime.servers), 'server')}"
+        served += f"; connecting with {plural(len(runtime.servers), 'server')}"
     if runtime.problems:
-        served += f"; {_count(len(runtime.problems), 'problem')}, see above"
+        served += f"; {plural(len(runtime.problems), 'problem')}, see above"
     inform(served)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

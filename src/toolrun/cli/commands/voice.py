@@ -22,6 +22,7 @@ from toolrun.config.load import Config
 from toolrun.errors import ConfigError
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
+from toolrun.text import plural
 
 if TYPE_CHECKING:
     from toolrun.voice.events import Listener
@@ -135,8 +136,7 @@ async def _tell_servers(runtime: Runtime) -> None:
 
 
 def _tools(runtime: Runtime) -> str:
-    count = len(runtime.manager)
-    return f"{count} tool" if count == 1 else f"{count} tools"
+    return plural(len(runtime.manager), "tool")
 
 
 def _terminal(output: Output, config: Config) -> Listener:

@@ -8,7 +8,7 @@ from typing import Final
 
 from toolrun.clients.dialect.simple_schema import Node
 from toolrun.json import JSON
-from toolrun.schema.value import show
+from toolrun.text import show
 
 _MAX_OPTIONS: Final = 50
 _MAX_FORM: Final = 1000

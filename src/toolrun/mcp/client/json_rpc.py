@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolrun.execution.deadline import Outcome
+from toolrun.execution.body import Outcome
 from toolrun.json import dump_line
 from toolrun.mcp.client.message import Messages, Rubbish
 from toolrun.tools.context import OnProgress, Progress

@@ -60,12 +60,12 @@ class McpTool:
         """The arguments under the names that the server knows, and {old: new} of those that were renamed."""
         return rename(arguments, self._known, self._mapping)
 
-    def begin(self, arguments: dict[str, JSON], call: Call) -> Pending | None:
+    def submit(self, call: Call) -> Pending | None:
         """The same as `ainvoke` without a coroutine, where that is possible; None where not."""
         session = self.supervisor.session
         if session is None:
             return None
-        return session.begin(self.listed.name, arguments, self._read, call.on_progress)
+        return session.begin(self.listed.name, call.arguments, self._read, call.on_progress)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> object:
         call = current_call.get()

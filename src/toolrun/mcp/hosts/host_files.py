@@ -17,11 +17,12 @@ from types import MappingProxyType
 from typing import Final
 
 from toolrun.config.model import ServerSettings
-from toolrun.config.parse import read_text, shown
+from toolrun.config.parse import read_text
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
+from toolrun.text import show
 
 SECTIONS: Final = ("mcpServers", "servers")
 """Under which key servers stand: the first everywhere but in VS Code."""
@@ -171,7 +172,7 @@ class _Reader:
 
     def server(self, name: str, entry: object) -> FoundServer:
         if not isinstance(entry, dict):
-            return FoundServer(name, ServerSettings(), f"must be an object, got {shown(entry)}")
+            return FoundServer(name, ServerSettings(), f"must be an object, got {show(entry)}")
         problems: list[str] = []
         asked: dict[str, str] = {}
 
@@ -181,20 +182,20 @@ class _Reader:
             elif isinstance(value, int | float):
                 value = str(value)
             if not isinstance(value, str):
-                problems.append(f"{where} must be a string, got {shown(value)}")
+                problems.append(f"{where} must be a string, got {show(value)}")
                 return ""
             return self._translated(where, value, problems, asked)
 
         def table(key: str) -> Mapping[str, JSON]:
             found = entry.get(key) or {}
             if not isinstance(found, dict):
-                problems.append(f"{key} must be an object, got {shown(found)}")
+                problems.append(f"{key} must be an object, got {show(found)}")
                 return {}
             return {inner: text(f"{key}.{inner}", value) for inner, value in found.items() if value is not None}
 
         args = entry.get("args") or []
         if not isinstance(args, list):
-            problems.append(f"args must be a list, got {shown(args)}")
+            problems.append(f"args must be a list, got {show(args)}")
             args = []
         url = next((text(key, entry[key]) for key in ("url", "serverUrl", "httpUrl") if entry.get(key)), "")
         command = text("command", entry.get("command") or "")
@@ -265,10 +266,10 @@ def _transport(entry: dict[str, JSON], command: str, url: str, problems: list[st
         return "sse" if not command and url.rstrip("/").endswith("/sse") else ""
     found = _TRANSPORTS.get(str(given).lower())
     if found is None:
-        problems.append(f"has the type {shown(given)}; known are stdio, http and sse")
+        problems.append(f"has the type {show(given)}; known are stdio, http and sse")
         return ""
     if found != "sse" and bool(command) != (found == "stdio"):
-        problems.append(f"has the type {shown(given)}, but {'a command' if command else 'a url'}")
+        problems.append(f"has the type {show(given)}, but {'a command' if command else 'a url'}")
     return found if found == "sse" else ""
 
 

@@ -1,0 +1,24 @@
+"""The body of a call while it runs: in a task, in a thread, in another process, on a server.
+
+The executor waits for every body in the same way, and whoever runs one need not know the executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+Outcome: TypeAlias = tuple[object, BaseException | None]
+"""The value that a body returned, or what it raised."""
+
+
+class Body(Protocol):
+    """A body that has been started and has not ended."""
+
+    outcome: asyncio.Future[Outcome]
+    on_end: Callable[[], object] | None
+    """Called when the body has ended, however long after the answer."""
+
+    def give_up(self) -> object:
+        """Nobody waits for it any more: stop it, if it can be stopped."""

@@ -1,0 +1,94 @@
+"""Words for people and models: what may be shown of a value, what may have been meant, one or many. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import date, time
+from typing import Final
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SEPARATORS: Final = str.maketrans("", "", "_- ")
+_ALIKE: Final = 0.65
+"""How alike names must be to be taken for each other: `qury` and `query` are 0.89."""
+_MAX_NAME: Final = 100
+"""Comparing takes time with the square of the length, and nobody misspells a longer name."""
+
+
+def show(value: object, limit: int = 80) -> str:
+    """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds."""
+    text = ""
+    encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=False, default=_described)
+    try:
+        for chunk in encoder.iterencode(value):
+            text += chunk[: limit + 1]
+            if len(text) > limit:
+                text = text[: limit - 1] + "…"
+                break
+    except ValueError:  # an integer of more than 4300 digits
+        text = f"{text[: limit - 1]}…"
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """The text with lone surrogates escaped: they cannot be encoded."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def is_encodable(text: str) -> bool:
+    """Whether the text has no lone surrogates."""
+    return text.isascii() or printable(text) == text
+
+
+def visible(text: str) -> str:
+    """One line in which control characters are escaped."""
+    return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
+
+
+def plural(count: int, thing: str) -> str:
+    """`1 tool`, `2 tools`, `2 properties`."""
+    if count == 1:
+        return f"{count} {thing}"
+    return f"{count} {thing[:-1]}ies" if thing.endswith("y") else f"{count} {thing}s"
+
+
+def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known names that `name` may be a misspelling of, the likeliest first. Case, `_`, `-` and spaces do not count.
+
+    A name that differs in nothing else is the only one.
+    """
+    if len(name) > _MAX_NAME:
+        return []
+    folded: dict[str, list[str]] = {}
+    for other in known:
+        folded.setdefault(_folded(other), []).append(other)
+    wanted = _folded(name)
+    if wanted in folded:
+        return folded[wanted][:limit]
+    from difflib import get_close_matches  # not needed until something is refused
+
+    close = get_close_matches(wanted, [it for it in folded if len(it) <= _MAX_NAME], n=limit, cutoff=_ALIKE)
+    return [other for match in close for other in folded[match]][:limit]
+
+
+def suggestion(name: str, known: Iterable[str], *, limit: int = 1) -> str:
+    """What may have been meant by an unknown name, as the end of a sentence."""
+    names = sorted(known)
+    close = close_names(name, names, limit)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return f"known are {', '.join(names)}" if names else "none are known"
+
+
+def _folded(name: str) -> str:
+    return name.translate(_SEPARATORS).casefold()
+
+
+def _described(value: object) -> str:
+    """Dates, which TOML has, as they are written; of anything else that JSON has no form for, its type."""
+    return str(value) if isinstance(value, date | time) else f"<{type(value).__name__}>"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()

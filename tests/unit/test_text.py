@@ -1,0 +1,53 @@
+"""What is shown, what may have been meant."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from toolrun.text import close_names, plural, show, suggestion, visible
+
+
+def test_a_shown_value_is_short_and_on_one_line() -> None:
+    assert show("a\nb") == '"a\\nb"'
+    assert show("ü") == '"ü"'
+    assert len(show("x" * 1000)) == 80
+    assert len(show(["x" * 1000], 20)) == 20
+    assert show([datetime.date(2024, 5, 1), {1}]) == '["2024-05-01", "<set>"]'
+
+
+def test_a_suggestion_names_what_is_close_and_else_what_is_known() -> None:
+    assert suggestion("timout", ["timeout", "strict"]) == "did you mean 'timeout'?"
+    assert suggestion("TIMEOUT", ["timeout", "strict"]) == "did you mean 'timeout'?"
+    assert suggestion("xyz", ["timeout", "strict"]) == "known are strict, timeout"
+    assert suggestion("xyz", []) == "none are known"
+    assert suggestion("ech", ["echo", "each", "math"], limit=2) == "did you mean 'echo' or 'each'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [
+        ("getweather", ["get_weather"]),
+        ("Get-Weather", ["get_weather"]),
+        ("get_wether", ["get_weather"]),
+        ("weather", ["get_weather"]),
+        ("entirely_else", []),
+        ("", []),
+    ],
+)
+def test_case_and_separators_do_not_count_for_what_is_close(name: str, close: list[str]) -> None:
+    assert close_names(name, ["get_weather", "play_song"]) == close
+
+
+def test_a_name_that_nobody_misspells_is_compared_with_nothing() -> None:
+    assert close_names("a" * 16_000_000, ["a" * 100, "b"]) == []
+    assert close_names("a" * 99, ["a" * 16_000_000, "a" * 98]) == ["a" * 98]
+
+
+def test_one_or_many() -> None:
+    assert [plural(0, "tool"), plural(1, "tool"), plural(2, "property")] == ["0 tools", "1 tool", "2 properties"]
+
+
+def test_control_characters_are_escaped_and_lines_joined() -> None:
+    assert visible("a\x1b[31mb\nc\u202ed") == "a\\x1b[31mb\\nc\\u202ed"
