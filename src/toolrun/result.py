@@ -143,14 +143,17 @@ def shorten(text: str, limit: int | None) -> str:
     return f"{text[:head]}{gap}{text[len(text) - tail :]}"
 
 
-def blocks_of(value: object) -> tuple[dict[str, JSON], ...]:
-    """The content blocks that a tool returned, if it did."""
+def normalise_result(value: object) -> tuple[JSON, tuple[dict[str, JSON], ...]]:
+    """Whatever a tool returned, as data for a program, and as blocks for a model if it returned content."""
     if type(value) is Content:
-        value = value.blocks
-    elif type(value) is not list:
-        return ()
-    blocks = normalise(value)
-    return tuple(cast(list[dict[str, JSON]], blocks)) if isinstance(blocks, list) and is_content(blocks) else ()
+        blocks = normalise(value.blocks)
+        data = normalise(value.data) if value.data is not None else _data(cast(list[dict[str, JSON]], blocks))
+    else:
+        blocks = data = normalise(value)
+        if type(value) is not list:
+            return data, ()
+    is_blocks = isinstance(blocks, list) and is_content(blocks)
+    return data, tuple(cast(list[dict[str, JSON]], blocks)) if is_blocks else ()
 
 
 def normalise(value: object) -> JSON:
@@ -166,7 +169,7 @@ def normalise(value: object) -> JSON:
     if kind is float:
         return cast(float, value) if math.isfinite(cast(float, value)) else None
     if kind is Content:
-        return normalise(_data(cast(Content, value)))
+        return normalise_result(value)[0]
     try:
         return cast(JSON, loads(dumps_leniently(value, _plain)))
     except (TypeError, ValueError, RecursionError):
@@ -174,13 +177,11 @@ def normalise(value: object) -> JSON:
         return _Walk().value(value, ())
 
 
-def _data(content: Content) -> object:
+def _data(blocks: list[dict[str, JSON]]) -> JSON:
     """What a program gets of content that has no data of its own."""
-    if content.data is not None:
-        return content.data
-    texts = [block["text"] for block in content.blocks if block.get("type") == "text" and "text" in block]
-    if len(texts) < len(content.blocks):
-        return content.blocks
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and "text" in block]
+    if len(texts) < len(blocks):
+        return cast(JSON, blocks)
     return "\n".join(map(str, texts))
 
 

@@ -85,7 +85,7 @@ class Runtime:
         self._project = Project(self.config, self.manager, self._internals, self._on_progress)
         await self._project.load(os.environ)
         if self._project.mcp is not None:
-            self.executor.latecomers = self._project.mcp
+            self.executor.pending_tools = self._project.mcp
         self.problems += self._project.problems
         for problem in self.problems:
             logger.warning("%s", problem)

@@ -18,7 +18,7 @@ import pytest
 
 from acceptance.kinds import Make, ObjectTool
 from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager, ToolResult
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import schema_of
 
 BROADCAST = "255.255.255.255"
 """No connection can be made to it: the system answers that the network is unreachable, and sends nothing."""

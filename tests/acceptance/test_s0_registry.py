@@ -10,7 +10,7 @@ from acceptance.kinds import as_function, as_langchain
 from acceptance.project import Project, declaration
 from acceptance.proofs import prove_definition, prove_uniqueness
 from toolrun import ToolExecutor, ToolManager
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import schema_of
 
 
 @pytest.mark.scenario("S0.2.1")

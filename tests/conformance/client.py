@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolrun import Runtime
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import schema_of
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "add_numbers": {"a": 5, "b": 3},

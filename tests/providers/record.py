@@ -21,7 +21,7 @@ from providers.base import Server, Step
 from providers.offered import TOOLS
 from providers.ollama import OllamaServer
 from toolrun.clients.dialect import for_provider
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import schema_of
 
 RECORDED = Path(__file__).parent / "recorded"
 QUESTION = "What can you do?"

@@ -14,7 +14,7 @@ from real_servers.servers import Example, RealServer, process_of
 from toolrun import ErrorKind, SideEffects, ToolResult
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.client.session import Listed
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import schema_of
 
 
 async def call(tools: Tools, example: Example) -> ToolResult:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from toolrun.json import JSON, Schema
 from toolrun.runtime import Runtime
-from toolrun.tools.function import schema_of
+from toolrun.tools.protocol import Tool, schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Summary:
         }
 
 
-def summarise(runtime: Runtime, tool: Any) -> Summary:
+def summarise(runtime: Runtime, tool: Tool) -> Summary:
     settings = runtime.config.tool.get(tool.name)
     timeout = (settings and settings.timeout) or getattr(tool, "timeout", None) or runtime.config.timeout
     return Summary(
@@ -53,7 +52,7 @@ def relative(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
-def _source(tool: Any, root: Path) -> str:
+def _source(tool: Tool, root: Path) -> str:
     source = getattr(tool, "source", None)
     code = getattr(getattr(tool, "__wrapped__", None), "__code__", None)
     if source is None and code is not None:

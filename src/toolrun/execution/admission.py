@@ -9,43 +9,43 @@ from dataclasses import dataclass
 from toolrun.errors import CallTimeoutError, OverloadedError, SideEffects
 
 
-class Place:
-    """What a running call holds: one of the shared places, unless a tool made it, and one of its tool's own."""
+class Slot:
+    """What a running call holds: a shared slot, unless a tool made the call, and one of its tool if that is limited."""
 
-    __slots__ = ("_counted", "_limiter", "_name")
+    __slots__ = ("_is_shared", "_limiter", "_tool")
 
-    def __init__(self, limiter: Limiter, counted: bool, name: str | None) -> None:
+    def __init__(self, limiter: Limiter, is_shared: bool, tool: str | None) -> None:
         self._limiter = limiter
-        self._counted = counted
-        self._name = name
+        self._is_shared = is_shared
+        self._tool = tool
 
-    def answered(self) -> None:
-        """The caller has its answer: the shared place is free."""
-        if self._counted:
+    def release_shared(self) -> None:
+        """The caller has its answer."""
+        if self._is_shared:
             self._limiter.running -= 1
             if self._limiter.queued:
                 self._limiter.admit()
 
-    def ended(self) -> None:
-        """The body has ended, which may be long after the answer: the tool's own place is free.
+    def release_tool(self) -> None:
+        """The body has ended, which may be long after the answer.
 
         A tool that may run once at a time must not run twice because its first call was given up.
         """
-        if self._name is not None:
-            self._limiter.of_tool[self._name] -= 1
+        if self._tool is not None:
+            self._limiter.of_tool[self._tool] -= 1
             self._limiter.admit()
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    name: str
+    tool: str
     concurrency: int | None
-    counted: bool
-    turn: asyncio.Future[Place]
+    is_shared: bool
+    slot: asyncio.Future[Slot]
 
 
 class Limiter:
-    """Gives out places. A call that is not `counted` (one that a tool made) needs no shared place."""
+    """Hands out slots. A call that a tool made needs no shared slot: it could wait for the one its caller holds."""
 
     def __init__(self, max_concurrency: int, max_queue: int) -> None:
         self.max_concurrency = max_concurrency
@@ -58,57 +58,60 @@ class Limiter:
     def queued(self) -> int:
         return len(self._waiting)
 
-    def take(self, counted: bool) -> Place:
-        """A place for a call of a tool without a limit of its own, when a shared one is known to be free."""
-        if counted:
+    def acquire_nowait(self, is_shared: bool) -> Slot:
+        """A slot for a tool without a limit, when a shared one is known to be free."""
+        if is_shared:
             self.running += 1
-        return Place(self, counted, None)
+        return Slot(self, is_shared, None)
 
-    async def enter(self, name: str, concurrency: int | None, counted: bool, timeout: float) -> Place:
-        """A place, now or within `timeout` seconds.
+    async def acquire(self, tool: str, concurrency: int | None, is_shared: bool, timeout: float) -> Slot:
+        """A slot, now or within `timeout` seconds. Raises OverloadedError, or CallTimeoutError.
 
-        Nobody is overtaken: a place that becomes free goes at once to the first who can use it, so one that is free
+        Nobody is overtaken: a slot that becomes free goes at once to the first who can use it, so one that is free
         here is of no use to those who wait.
         """
-        place = self._try(name, concurrency, counted)
-        if place is not None:
-            return place
+        slot = self._try_acquire(tool, concurrency, is_shared)
+        if slot is not None:
+            return slot
         if len(self._waiting) >= self._max_queue:
             raise OverloadedError(
                 f"Too many calls: {self.running} are running and {self.queued} are waiting. Try again later."
             )
-        waiter = _Waiter(name, concurrency, counted, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(tool, concurrency, is_shared, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         try:
             async with asyncio.timeout(timeout):
-                return await waiter.turn
+                return await waiter.slot
         except BaseException as error:
-            if waiter.turn.done() and not waiter.turn.cancelled():  # its turn came in the same moment
-                waiter.turn.result().answered()
-                waiter.turn.result().ended()
+            if waiter.slot.done() and not waiter.slot.cancelled():  # it was handed out at the same moment
+                waiter.slot.result().release_shared()
+                waiter.slot.result().release_tool()
             else:
                 self._waiting.remove(waiter)
             if isinstance(error, TimeoutError):
                 raise CallTimeoutError(
-                    f"Tool '{name}' did not get its turn before the deadline: too many calls are running.",
+                    f"Tool '{tool}' did not get its turn before the deadline: too many calls are running.",
                     side_effects=SideEffects.NOT_STARTED,
                 ) from None
             raise
 
-    def _try(self, name: str, concurrency: int | None, counted: bool) -> Place | None:
-        if counted and self.running >= self.max_concurrency:
+    def _try_acquire(self, tool: str, concurrency: int | None, is_shared: bool) -> Slot | None:
+        if is_shared and self.running >= self.max_concurrency:
             return None
         if concurrency is None:
-            return self.take(counted)
-        if self.of_tool[name] >= concurrency:
+            return self.acquire_nowait(is_shared)
+        if self.of_tool[tool] >= concurrency:
             return None
-        self.of_tool[name] += 1
-        self.running += counted
-        return Place(self, counted, name)
+        self.of_tool[tool] += 1
+        self.running += is_shared
+        return Slot(self, is_shared, tool)
 
     def admit(self) -> None:
-        """Give free places to those who wait, first come, first served."""
+        """Give free slots to those who wait, first come, first served."""
         for waiter in list(self._waiting):
-            if not waiter.turn.done() and (place := self._try(waiter.name, waiter.concurrency, waiter.counted)):
+            if waiter.slot.done():
+                continue
+            slot = self._try_acquire(waiter.tool, waiter.concurrency, waiter.is_shared)
+            if slot is not None:
                 self._waiting.remove(waiter)
-                waiter.turn.set_result(place)
+                waiter.slot.set_result(slot)

@@ -9,6 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from toolrun.json import JSON
+from toolrun.tools.context import Call
+from toolrun.tools.protocol import Tool
+
 Outcome: TypeAlias = tuple[object, BaseException | None]
 """The value that a body returned, or what it raised."""
 
@@ -22,3 +26,13 @@ class Body(Protocol):
 
     def give_up(self) -> object:
         """Nobody waits for it any more: stop it, if it can be stopped."""
+
+
+class RemoteTool(Tool, Protocol):
+    """A tool whose body runs elsewhere: in a worker, on a server."""
+
+    def submit(self, call: Call) -> Body | None:
+        """Start the body without a coroutine, if that is possible at this moment; otherwise None. Raises CallError."""
+
+    async def ainvoke(self, arguments: dict[str, JSON]) -> object:
+        """Run the body, and first whatever it takes to get there."""

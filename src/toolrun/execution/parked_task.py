@@ -27,7 +27,7 @@ from toolrun.tools.context import Call, current_call
 _NOTHING: Final = object()
 
 
-class Carrier(Coroutine[object, object, None]):
+class ParkedTask(Coroutine[object, object, None]):
     """A task that is parked until it is given a coroutine. It is itself what that task runs."""
 
     __name__ = "tool_call"  # for whoever prints the task
@@ -38,7 +38,7 @@ class Carrier(Coroutine[object, object, None]):
         self.coroutine: Coroutine[Any, Any, object] | None = None
         self._context: Context | None = None
         self._yielded: object = _NOTHING
-        self._live: dict[Carrier, None] | None = None
+        self._live: dict[ParkedTask, None] | None = None
         self.on_end: Callable[[], object] | None = None
         """Called when the coroutine has ended, however long after the answer."""
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
@@ -47,7 +47,7 @@ class Carrier(Coroutine[object, object, None]):
         # A parked task holds nothing that would be lost if the loop is closed under it.
         self.task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does; not in typeshed
 
-    def take(self, context: Context, yielded: object, live: dict[Carrier, None]) -> None:
+    def resume(self, context: Context, yielded: object, live: dict[ParkedTask, None]) -> None:
         """Go on with the coroutine, which has just suspended on `yielded`. Stays in `live` until it has ended."""
         self._context, self._yielded, self._live = context, yielded, live
         live[self] = None
@@ -84,7 +84,7 @@ class Carrier(Coroutine[object, object, None]):
             self.coroutine.close()
 
     def __await__(self) -> Generator[Any, None, None]:
-        raise TypeError("a carrier is driven by its own task")
+        raise TypeError("a parked task is driven by its own task")
 
     def _step(self, resume: Callable[[Any], object], argument: object) -> object:
         assert self._context is not None
@@ -104,38 +104,38 @@ class Carrier(Coroutine[object, object, None]):
         raise StopIteration
 
 
-class Carriers:
-    """The carriers of one event loop."""
+class ParkedTasks:
+    """The parked tasks of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._parked: list[Carrier] = []
-        self.live: dict[Carrier, None] = {}
+        self._parked: list[ParkedTask] = []
+        self.live: dict[ParkedTask, None] = {}
         """Those that carry a coroutine, the ones that were given up included."""
 
-    def begin(self, function: Callable[[Any], object], argument: object, call: Call | None) -> Outcome | Carrier:
+    def start(self, function: Callable[[Any], object], argument: object, call: Call | None) -> Outcome | ParkedTask:
         """Call `function`, and if it makes a coroutine run that up to its first suspension.
 
-        Returns the outcome, or, if the coroutine has suspended, the carrier that goes on with it.
+        Returns the outcome, or, if the coroutine has suspended, the parked task that goes on with it.
         """
         loop = self._loop
-        carrier = self._parked.pop() if self._parked else Carrier(loop)
-        task = carrier.task
+        parked = self._parked.pop() if self._parked else ParkedTask(loop)
+        task = parked.task
         context = copy_context()
         caller = current_task(loop)
         if caller is not None:
             _leave_task(loop, caller)
         _enter_task(loop, task)
         try:
-            value = context.run(_first_step, carrier, function, argument, call)
+            value = context.run(_first_step, parked, function, argument, call)
         except StopIteration as stop:
             outcome: Outcome = (stop.value, None)
         except BaseException as error:  # noqa: BLE001  whatever it raises is its outcome
             outcome = (None, error)
         else:
-            if carrier.coroutine is not None:
-                carrier.take(context, value, self.live)
-                return carrier
+            if parked.coroutine is not None:
+                parked.resume(context, value, self.live)
+                return parked
             outcome = (value, None)
         finally:
             _leave_task(loop, task)
@@ -143,13 +143,13 @@ class Carriers:
                 _enter_task(loop, caller)
         # A coroutine may cancel its own task before it ends; such a task cannot carry anything any more.
         if not task.cancelling():
-            carrier.coroutine = None
-            self._parked.append(carrier)
+            parked.coroutine = None
+            self._parked.append(parked)
         return outcome
 
     async def close(self, grace: float) -> None:
         """Cancel everything and wait up to `grace` seconds for it to end."""
-        tasks = [carrier.task for carrier in (*self._parked, *self.live)]
+        tasks = [parked.task for parked in (*self._parked, *self.live)]
         self._parked.clear()
         for task in tasks:
             task.cancel()
@@ -176,17 +176,17 @@ def complete(function: Callable[[Any], object], call: Call) -> Outcome:
     return None, RuntimeError("a tool that runs inline must not wait for anything")
 
 
-def _first_step(carrier: Carrier, function: Callable[[Any], object], argument: object, call: Call | None) -> object:
+def _first_step(parked: ParkedTask, function: Callable[[Any], object], argument: object, call: Call | None) -> object:
     current_call.set(call)
     try:
         value = function(argument)
     except StopIteration as error:
         raise RuntimeError("the tool raised StopIteration") from error  # as Python does for a coroutine
     if type(value) is CoroutineType:
-        carrier.coroutine = value
+        parked.coroutine = value
         return value.send(None)
     if isawaitable(value):
-        carrier.coroutine = coroutine = _awaited(value)
+        parked.coroutine = coroutine = _awaited(value)
         return coroutine.send(None)
     return value
 

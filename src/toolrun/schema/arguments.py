@@ -1,7 +1,7 @@
 """The JSON Schema of a tool's arguments: compiled once, then asked about every call. Pure.
 
-`accepts` is the hot path and only says yes or no. `check` takes all that `accepts` does not: it reads JSON text,
-repairs, drops what the schema does not know, and explains the rest. Knows nothing of tools and calls.
+`is_valid` only says yes or no; `fast_validator` does so for the hot path. `check` is for what is not valid as it came:
+it reads JSON text, repairs, drops what the schema does not know, and explains the rest. Knows neither tools nor calls.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_recursive", "_is_valid", "_known", "names", "schema", "takes")
+    __slots__ = ("_compiled", "_is_recursive", "_known", "_validate", "names", "schema")
 
     def __init__(self, schema: Mapping[str, JSON]) -> None:
         self.schema = schema
         self._compiled = CompiledSchema(schema)
-        self._is_valid = self._compiled.validator.is_valid
+        self._validate: Callable[[object], bool] = self._compiled.validator.is_valid
         self._is_recursive = self._compiled.is_recursive
         names: set[str] = set()
         is_open = _collect_names(self._compiled.root, self._compiled.root, names, set())
@@ -74,13 +74,8 @@ class ArgumentSchema:
         self.names = frozenset(names)
         """The parameters that the schema names; an open one takes others as well."""
         self._known = None if is_open else self.names
-        self.takes: Callable[[object], bool] = self.accepts
-        """The same as `accepts` for the hot path, but it may raise ValueError for what is not JSON."""
-        root = self._compiled.root
-        if root.get("type") == "object" and root.get("additionalProperties") is False and not self._is_recursive:
-            self.takes = self._is_valid  # refuses whatever `accepts` would look for itself
 
-    def accepts(self, arguments: object) -> bool:
+    def is_valid(self, arguments: object) -> bool:
         """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""
         try:
             return (
@@ -88,19 +83,29 @@ class ArgumentSchema:
                 and (self._known is None or arguments.keys() <= self._known)
                 # Validation recurses without a limit where the schema does: a deep value would end the process.
                 and not (self._is_recursive and is_too_deep(arguments))
-                and self._is_valid(arguments)
+                and self._validate(arguments)
             )
         except ValueError:  # not JSON: keys that are no text, sets, lone surrogates
             return False
 
-    def takes_named(self, arguments: object) -> bool:
-        """Like `takes`, but also of an open schema only the names that it lists."""
-        return isinstance(arguments, dict) and arguments.keys() <= self.names and self.takes(arguments)
+    def fast_validator(self, *, only_listed_names: bool = False) -> Callable[[object], bool]:
+        """What does the same as `is_valid` for the hot path. It may raise ValueError for what is not JSON.
+
+        With `only_listed_names` also an open schema takes no names but those that it lists.
+        """
+        root = self._compiled.root
+        validate: Callable[[object], bool] = self.is_valid
+        if root.get("type") == "object" and root.get("additionalProperties") is False and not self._is_recursive:
+            validate = self._validate  # refuses whatever `is_valid` would look for itself
+        if not only_listed_names:
+            return validate
+        names = self.names
+        return lambda arguments: isinstance(arguments, dict) and arguments.keys() <= names and validate(arguments)
 
     def check(self, arguments: object, *, strict: bool = False, rename: Rename | None = None) -> Checked:
         """The arguments as the tool gets them, or why it cannot be given them. Never raises."""
         is_named = rename is None or (isinstance(arguments, dict) and arguments.keys() <= self.names)
-        if is_named and isinstance(arguments, dict) and self.accepts(arguments):
+        if is_named and isinstance(arguments, dict) and self.is_valid(arguments):
             return Checked(arguments)
         given, repairs = _read(arguments)
         if isinstance(given, Problem):
@@ -111,7 +116,7 @@ class ArgumentSchema:
             given, renamed = rename(given)
         named = [Repair("", {old: before[old]}, {new: before[old]}, "parameter name") for old, new in renamed.items()]
         kept, extras = self._split(given)
-        kept, changes = repair(kept, self._compiled.root, self._compiled.fits)
+        kept, changes = repair(kept, self._compiled.root, self._compiled.is_valid_at)
         problems = self._problems(kept, extras)
         if strict:
             problems += tuple(unknown("", name, self._known or ()) for name in extras)
@@ -143,7 +148,7 @@ class ArgumentSchema:
 
     def _problems(self, arguments: dict[str, JSON], extras: list[str]) -> tuple[Problem, ...]:
         try:
-            if self._is_valid(arguments):
+            if self._validate(arguments):
                 return ()
             if size(arguments, _MAX_EXPLAINED) > _MAX_EXPLAINED:
                 return self._coarse_problems(arguments)
@@ -159,7 +164,7 @@ class ArgumentSchema:
         missing = [str(name) for name in (required if isinstance(required, list) else ()) if name not in arguments]
         found = [Problem(name, f"missing '{name}'") for name in missing]
         for name, value in arguments.items():
-            if not self._compiled.fits(pointer("properties", name), value):
+            if not self._compiled.is_valid_at(pointer("properties", name), value):
                 got = f"got {show(value)} ({type_of(value)})"
                 found.append(Problem(name, f"'{name}' does not fit its schema, {got}"))
         return tuple(found) or (_UNFIT,)

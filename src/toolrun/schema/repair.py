@@ -4,8 +4,8 @@ Models send `"5"` for 5, `'["x"]'` for a list, `"ON "` for `"on"`. What can be r
 recorded; everything else is left as it is for the schema to refuse. A value that is valid where it stands is never
 touched, and the caller's objects are never changed: what differs is copied.
 
-Whether a value fits a part of the schema is asked of `fits(pointer, value)`; how schemas are compiled is not known
-here, nor what becomes of a value that still does not fit.
+Whether a value is valid for a part of the schema is asked of `is_valid_at(pointer, value)`; how schemas are compiled is
+not known here, nor what becomes of a value that is still not valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolrun.schema.value import MAX_TEXT, is_too_deep, join, local_reference, l
 from toolrun.text import show
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
-Fits: TypeAlias = Callable[[str, JSON], bool]
+IsValidAt: TypeAlias = Callable[[str, JSON], bool]
 """Whether the value is valid against the part of the schema at a JSON pointer (RFC 6901, not percent-encoded)."""
 
 MAX_WORK = 1_000_000
@@ -50,11 +50,11 @@ class Repair:
         return f"{self.path or 'arguments'}: {show(self.before)} → {show(self.after)} ({self.reason})"
 
 
-def repair(value: dict[str, JSON], root: Schema, fits: Fits) -> tuple[dict[str, JSON], tuple[Repair, ...]]:
+def repair(value: dict[str, JSON], root: Schema, is_valid_at: IsValidAt) -> tuple[dict[str, JSON], tuple[Repair, ...]]:
     """The arguments with every unambiguous mistake corrected, and what was changed."""
     log: list[Repair] = []
     try:
-        repaired = _Repairer(root, fits).node(_Node("", root), value, "", log, 0)
+        repaired = _Repairer(root, is_valid_at).node(_Node("", root), value, "", log, 0)
     except _TooMuchWorkError:
         return value, ()
     return (repaired, tuple(log)) if isinstance(repaired, dict) else (value, ())
@@ -88,9 +88,9 @@ class _Node(NamedTuple):
 class _Repairer:
     """One repair: follows value and schema down together. `log` takes what was changed."""
 
-    def __init__(self, root: Schema, fits: Fits) -> None:
+    def __init__(self, root: Schema, is_valid_at: IsValidAt) -> None:
         self._root = root
-        self._is_valid = fits
+        self._is_valid_at = is_valid_at
         self._work = MAX_WORK
         self._is_wrapping = False
         self._done: dict[tuple[str, str, bool], tuple[JSON, JSON, list[Repair]]] = {}
@@ -98,7 +98,7 @@ class _Repairer:
     def node(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
         """The value as this part of the schema takes it, or as near to that as can be told."""
         # References below a nested $id are relative to it, not to the root: those parts are left alone.
-        if depth > _MAX_DEPTH or ("$id" in node.schema and node.pointer) or self._fits(node, value):
+        if depth > _MAX_DEPTH or ("$id" in node.schema and node.pointer) or self._is_valid(node, value):
             return value
         # Alternatives that share a part would otherwise repair it again and again, at every level.
         key = (node.pointer, path, self._is_wrapping)
@@ -125,11 +125,11 @@ class _Repairer:
             value = self._choose(node.members(keyword), value, path, log, depth)
         return value
 
-    def _fits(self, node: _Node, value: JSON) -> bool:
+    def _is_valid(self, node: _Node, value: JSON) -> bool:
         self._work -= 20 + (len(value) >> 8 if isinstance(value, str) else size(value, self._work))
         if self._work < 0:
             raise _TooMuchWorkError
-        return self._is_valid(node.pointer, value)
+        return self._is_valid_at(node.pointer, value)
 
     def _option(self, node: _Node, value: JSON, path: str, log: list[Repair]) -> JSON:
         """The one option of `enum` or `const` that the text means."""
@@ -155,7 +155,7 @@ class _Repairer:
                 changes = [Repair(path, value, read, reason)]
                 outcomes.append((self._inside(node, read, path, changes, depth), changes))
         # One reading that breaks another rule is still taken: the refusal then speaks of that rule.
-        outcome = _only([o for o in outcomes if self._fits(node, o[0])] or outcomes)
+        outcome = _only([o for o in outcomes if self._is_valid(node, o[0])] or outcomes)
         if not outcomes and "array" in types:
             outcome = self._wrap(node, value, path, depth)
         if outcome is None:
@@ -170,23 +170,23 @@ class _Repairer:
             return None
         if isinstance(value, str) and value.strip()[:1] in ("", "[", "{"):
             return None
-        if self._is_wrapping or self._fits(items, []) or self._fits(items, {}):
+        if self._is_wrapping or self._is_valid(items, []) or self._is_valid(items, {}):
             return None
         changes = [Repair(path, value, [value], _WRAPPED)]
         self._is_wrapping = True
         wrapped: JSON = [self.node(items, value, join(path, 0), changes, depth + 1)]
         self._is_wrapping = False
-        return (wrapped, changes) if self._fits(node, wrapped) else None
+        return (wrapped, changes) if self._is_valid(node, wrapped) else None
 
     def _choose(self, branches: list[_Node], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
         """The value as the one branch takes it that can; as it is if several can, in different ways."""
-        if any(self._fits(branch, value) for branch in branches):
+        if any(self._is_valid(branch, value) for branch in branches):
             return value
         outcomes: list[_Outcome] = []
         for branch in branches:
             changes: list[Repair] = []
             repaired = self.node(branch, value, path, changes, depth + 1)
-            if self._fits(branch, repaired):
+            if self._is_valid(branch, repaired):
                 outcomes.append((repaired, changes))
         direct = [o for o in outcomes if not any(c.reason == _WRAPPED and c.path == path for c in o[1])]
         outcome = _only(direct or outcomes)

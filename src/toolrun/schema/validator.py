@@ -73,7 +73,7 @@ class CompiledSchema:
         self._parts: _Parts | None = None
         self._explained: _Parts | None = None
 
-    def fits(self, pointer: str, value: JSON) -> bool:
+    def is_valid_at(self, pointer: str, value: JSON) -> bool:
         """Whether a part of the schema takes the value. If that cannot be told: yes, so that it is left alone."""
         if self._parts is None:
             self._parts = _Parts(self.root, type(self.validator), self._options)
@@ -96,7 +96,7 @@ class CompiledSchema:
             cut = self._expansion.cut()
             if cut is None:
                 return ()
-            keywords = {_CUT: _reference_keyword(self.fits)}
+            keywords = {_CUT: _reference_keyword(self.is_valid_at)}
             self._explained = _Parts(cut, type(self.validator), {**self._options, "keywords": keywords})
         part = self._explained.get(pointer)
         return () if part is None else part.iter_errors(value)
@@ -150,7 +150,7 @@ def _compile(root: Schema, options: dict[str, Any]) -> Validator:
         raise DefinitionError(f"the schema cannot be compiled: {error}") from None
 
 
-def _reference_keyword(fits: Callable[[str, JSON], bool]) -> type[KeywordValidator]:
+def _reference_keyword(is_valid_at: Callable[[str, JSON], bool]) -> type[KeywordValidator]:
     """A keyword that does what `$ref` does, without saying why."""
 
     class Reference:
@@ -158,7 +158,7 @@ def _reference_keyword(fits: Callable[[str, JSON], bool]) -> type[KeywordValidat
             self._pointer = str(value)
 
         def validate(self, instance: Any) -> None:
-            if not fits(self._pointer, instance):
+            if not is_valid_at(self._pointer, instance):
                 raise ValueError(self._pointer)
 
     return Reference

@@ -20,7 +20,7 @@ from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
 from toolrun.sources.problem import Problem
 from toolrun.text import show, suggestion
-from toolrun.tools.function import check_name
+from toolrun.tools.protocol import check_name
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], object]
 """Takes the arguments as one dict and returns the result; may be an async function."""

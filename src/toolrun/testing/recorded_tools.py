@@ -13,8 +13,8 @@ from toolrun.execution.observer import Observer
 from toolrun.json import JSON
 from toolrun.result import ToolResult
 from toolrun.tools.context import Call
-from toolrun.tools.function import schema_of
 from toolrun.tools.manager import ToolManager
+from toolrun.tools.protocol import schema_of
 
 
 @dataclass(slots=True)

@@ -1,28 +1,22 @@
-"""What a tool is: anything with `name`, `description`, `schema` (or `args_schema`) and `invoke` or `ainvoke`.
-
-`FunctionTool` makes one of a function. Nothing here checks arguments or runs a tool under a deadline: the executor
-does.
-"""
+"""`@tool`: a function as a tool. Nothing here checks arguments or runs a tool under a deadline: the executor does."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.tools.context import running_context
 from toolrun.tools.docstring import read_docstring
+from toolrun.tools.protocol import check_name
 from toolrun.tools.signature import Signature, read_output, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class FunctionTool(Generic[P, R]):
@@ -145,57 +139,3 @@ def tool(
     if function is not None:
         return FunctionTool(function)
     return lambda decorated: FunctionTool(decorated, **options)
-
-
-def as_tool(candidate: object) -> Any:
-    """The tool that `candidate` is or makes. Raises DefinitionError if there is none.
-
-    A tool object is returned as it is, whatever made it; only functions are wrapped.
-    """
-    if isinstance(candidate, FunctionTool):
-        found: Any = candidate
-    elif not isinstance(candidate, type) and (hasattr(candidate, "invoke") or hasattr(candidate, "ainvoke")):
-        found = candidate
-        check_name(getattr(candidate, "name", None))
-    elif callable(candidate) and not isinstance(candidate, type):
-        found = FunctionTool(candidate)
-    else:
-        hint = " Pass an instance of the class." if isinstance(candidate, type) else ""
-        raise DefinitionError(
-            f"{candidate!r:.100} is no tool: it needs to be a function, or an object with name, description, schema "
-            f"and invoke or ainvoke.{hint}"
-        )
-    description = getattr(found, "description", None)
-    if not isinstance(description, str) or not description.strip():
-        raise DefinitionError(
-            f"Tool '{found.name}' has no description, so a model cannot know when to use it. "
-            "Add a docstring, or pass description=."
-        )
-    return found
-
-
-def check_name(name: object) -> None:
-    """Raises DefinitionError unless `name` is one that every consumer can carry."""
-    if not isinstance(name, str) or not name:
-        raise DefinitionError("The tool has no name. Give it one with @tool(name=…).")
-    if not _NAME.fullmatch(name):
-        raise DefinitionError(
-            f"The tool name {name!r:.150} cannot be used: names are 1 to 128 characters out of A-Z a-z 0-9 _ . -"
-        )
-
-
-def schema_of(found: Any) -> Mapping[str, JSON]:
-    """The JSON Schema of a tool's arguments, from wherever its kind of object keeps it."""
-    schema = getattr(found, "schema", None)
-    if isinstance(schema, Mapping):
-        return schema
-    # LangChain: `tool_call_schema` is `args_schema` without the arguments that its own runtime injects.
-    declared = getattr(found, "tool_call_schema", None) or getattr(found, "args_schema", None)
-    if declared is None and schema is not None and not callable(schema):
-        declared = schema
-    if isinstance(declared, Mapping):
-        return declared
-    make = getattr(declared, "model_json_schema", None) or getattr(declared, "schema", None)
-    if make is None:
-        raise DefinitionError("there is no schema; the tool needs 'schema' or 'args_schema'")
-    return cast(Mapping[str, JSON], make())

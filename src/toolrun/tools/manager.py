@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from toolrun.errors import DefinitionError
-from toolrun.tools.function import FunctionTool, as_tool, schema_of
+from toolrun.tools.adapt import adapt
+from toolrun.tools.protocol import Tool
 
 logger = logging.getLogger("toolrun")
 
@@ -19,61 +18,53 @@ class ToolManager:
     """All the tools, by name and in the order in which they were added."""
 
     def __init__(self, tools: Iterator[object] | list[object] | tuple[object, ...] = ()) -> None:
-        self.by_name: dict[str, Any] = {}
+        self.by_name: dict[str, Tool] = {}
         """The collection itself, for whoever looks tools up often. To change it, use `add` and `remove`."""
         self.on_change: list[Callable[[], object]] = []
         """Called after every change of the collection, where it was made."""
         for candidate in tools:
             self.add(candidate)
 
-    def add(self, candidate: object) -> Any:
+    def add(self, candidate: object) -> Tool:
         """Add a tool, or a function that becomes one, and return the tool. Raises DefinitionError for a bad one.
 
         A tool of the same name is replaced, with a warning.
         """
-        tool = as_tool(candidate)
-        # The schema of a function is our own work; anybody else's is tried before a model can meet it.
-        if not isinstance(tool, FunctionTool):
-            from toolrun.schema import ArgumentSchema
-
-            try:
-                ArgumentSchema(schema_of(tool))
-            except DefinitionError as error:
-                raise DefinitionError(f"Tool '{tool.name}': {error}") from error
+        tool = adapt(candidate)
         before = self.by_name.get(tool.name)
         if before is tool:
             return tool
         if before is not None:
             logger.warning("tool '%s' was registered before; the later registration replaces it", tool.name)
         self.by_name[tool.name] = tool
-        self._tell()
+        self._notify()
         return tool
 
     def remove(self, name: str) -> None:
         """Take a tool out, if it is there."""
         if self.by_name.pop(name, None) is not None:
-            self._tell()
+            self._notify()
 
     @property
-    def tools(self) -> list[Any]:
+    def tools(self) -> list[Tool]:
         """The tools, in order."""
         return list(self.by_name.values())
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> Tool | None:
         """The tool of that name, or None. LangChain's `lc_name` counts as a name, too."""
         try:
             return self.by_name[name]
         except KeyError:
             return next((tool for tool in self.by_name.values() if getattr(tool, "lc_name", self) == name), None)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self.on_change:
             listener()
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
 
     def __len__(self) -> int:

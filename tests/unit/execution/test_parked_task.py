@@ -1,4 +1,4 @@
-"""A coroutine is carried by a task of its own, whether or not it suspends."""
+"""A coroutine runs in a task of its own, whether or not it suspends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolrun.execution.parked_task import Carrier, Carriers
+from toolrun.execution.parked_task import ParkedTask, ParkedTasks
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
@@ -18,38 +18,38 @@ def same(value: object) -> object:
     return value
 
 
-async def outcome_of(carriers: Carriers, coroutine: Coroutine[Any, Any, object]) -> object:
-    begun = carriers.begin(same, coroutine, None)
-    value, error = await asyncio.wait_for(begun.outcome, 5) if isinstance(begun, Carrier) else begun
+async def outcome_of(parked_tasks: ParkedTasks, coroutine: Coroutine[Any, Any, object]) -> object:
+    started = parked_tasks.start(same, coroutine, None)
+    value, error = await asyncio.wait_for(started.outcome, 5) if isinstance(started, ParkedTask) else started
     if error is not None:
         raise error
     return value
 
 
 @pytest.fixture
-def carriers() -> Callable[[], Carriers]:
-    return lambda: Carriers(asyncio.get_running_loop())
+def parked_tasks() -> Callable[[], ParkedTasks]:
+    return lambda: ParkedTasks(asyncio.get_running_loop())
 
 
 async def test_a_coroutine_that_never_suspends_ends_at_once_and_the_parked_task_stays_one(
-    carriers: Callable[[], Carriers],
+    parked_tasks: Callable[[], ParkedTasks],
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
 
     async def quick() -> int:
         return 42
 
     for _ in range(100):
-        assert carried.begin(same, quick(), None) == (42, None)
+        assert tasks.start(same, quick(), None) == (42, None)
     assert len(asyncio.all_tasks()) == 2  # this test and one parked task
-    await carried.close(1)
+    await tasks.close(1)
     assert len(asyncio.all_tasks()) == 1
 
 
 async def test_the_identity_of_the_task_is_the_same_before_and_after_a_suspension(
-    carriers: Callable[[], Carriers],
+    parked_tasks: Callable[[], ParkedTasks],
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
     seen = []
 
     async def body() -> None:
@@ -58,15 +58,17 @@ async def test_the_identity_of_the_task_is_the_same_before_and_after_a_suspensio
         seen.append(asyncio.current_task())
 
     caller = asyncio.current_task()
-    await outcome_of(carried, body())
+    await outcome_of(tasks, body())
     assert seen[0] is seen[1]
     assert seen[0] is not caller
     assert asyncio.current_task() is caller
-    await carried.close(1)
+    await tasks.close(1)
 
 
-async def test_timeouts_and_task_groups_inside_work_across_the_hand_over(carriers: Callable[[], Carriers]) -> None:
-    carried = carriers()
+async def test_timeouts_and_task_groups_inside_work_across_the_hand_over(
+    parked_tasks: Callable[[], ParkedTasks],
+) -> None:
+    tasks = parked_tasks()
 
     async def times_out() -> str:
         try:
@@ -82,16 +84,16 @@ async def test_timeouts_and_task_groups_inside_work_across_the_hand_over(carrier
         return sum(task.result() for task in tasks)
 
     for _ in range(3):  # with a task that was just made, and with one that has been parked
-        assert await outcome_of(carried, times_out()) == "timed out"
-        assert await outcome_of(carried, groups()) == 3
+        assert await outcome_of(tasks, times_out()) == "timed out"
+        assert await outcome_of(tasks, groups()) == 3
         await asyncio.sleep(0)
-    await carried.close(1)
+    await tasks.close(1)
 
 
 async def test_context_variables_are_a_copy_that_lasts_for_the_whole_coroutine(
-    carriers: Callable[[], Carriers],
+    parked_tasks: Callable[[], ParkedTasks],
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
 
     async def body() -> list[str]:
         seen = [VARIABLE.get()]
@@ -103,17 +105,17 @@ async def test_context_variables_are_a_copy_that_lasts_for_the_whole_coroutine(
         return seen
 
     VARIABLE.set("outside")
-    assert await outcome_of(carried, body()) == ["outside", "inside", "outside"]
+    assert await outcome_of(tasks, body()) == ["outside", "inside", "outside"]
     assert VARIABLE.get() == "outside"
-    await carried.close(1)
+    await tasks.close(1)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 @pytest.mark.parametrize("suspends", [False, True])
 async def test_whatever_it_raises_is_the_outcome_and_does_not_end_the_loop(
-    carriers: Callable[[], Carriers], error: BaseException, suspends: bool
+    parked_tasks: Callable[[], ParkedTasks], error: BaseException, suspends: bool
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
 
     async def body() -> None:
         if suspends:
@@ -121,14 +123,14 @@ async def test_whatever_it_raises_is_the_outcome_and_does_not_end_the_loop(
         raise error
 
     with pytest.raises(type(error)):
-        await outcome_of(carried, body())
-    await carried.close(1)
+        await outcome_of(tasks, body())
+    await tasks.close(1)
 
 
 async def test_a_coroutine_that_cancels_its_own_task_before_it_suspends_is_cancelled(
-    carriers: Callable[[], Carriers],
+    parked_tasks: Callable[[], ParkedTasks],
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
 
     async def cancels_itself() -> str:
         task = asyncio.current_task()
@@ -145,50 +147,50 @@ async def test_a_coroutine_that_cancels_its_own_task_before_it_suspends_is_cance
 
     for _ in range(3):
         with pytest.raises(asyncio.CancelledError):
-            await outcome_of(carried, cancels_itself())
-        assert await outcome_of(carried, cancels_itself_and_ends()) == "ended"
-        assert await outcome_of(carried, asyncio.sleep(0, result="fine")) == "fine"
-    await carried.close(1)
+            await outcome_of(tasks, cancels_itself())
+        assert await outcome_of(tasks, cancels_itself_and_ends()) == "ended"
+        assert await outcome_of(tasks, asyncio.sleep(0, result="fine")) == "fine"
+    await tasks.close(1)
 
 
-async def test_a_plain_value_and_any_awaitable_are_taken_as_they_are(carriers: Callable[[], Carriers]) -> None:
-    carried = carriers()
+async def test_a_plain_value_and_any_awaitable_are_taken_as_they_are(parked_tasks: Callable[[], ParkedTasks]) -> None:
+    tasks = parked_tasks()
 
     def raises(value: object) -> object:
         raise StopIteration(value)
 
-    assert carried.begin(same, 7, None) == (7, None)
+    assert tasks.start(same, 7, None) == (7, None)
     future = asyncio.get_running_loop().create_future()
     future.set_result("later")
-    assert carried.begin(same, future, None) == ("later", None)
-    begun = carried.begin(raises, 7, None)
-    assert isinstance(begun, tuple)
-    assert isinstance(begun[1], RuntimeError), "a StopIteration is no value"
-    await carried.close(1)
+    assert tasks.start(same, future, None) == ("later", None)
+    started = tasks.start(raises, 7, None)
+    assert isinstance(started, tuple)
+    assert isinstance(started[1], RuntimeError), "a StopIteration is no value"
+    await tasks.close(1)
 
 
-async def test_nested_calls_each_have_their_own_task(carriers: Callable[[], Carriers]) -> None:
-    carried = carriers()
+async def test_nested_calls_each_have_their_own_task(parked_tasks: Callable[[], ParkedTasks]) -> None:
+    tasks = parked_tasks()
     seen: list[asyncio.Task[Any] | None] = []
 
     async def nested(depth: int) -> int:
         seen.append(asyncio.current_task())
         if depth:
-            value = await outcome_of(carried, nested(depth - 1))
+            value = await outcome_of(tasks, nested(depth - 1))
             assert isinstance(value, int)
             assert asyncio.current_task() is seen[-depth - 1] or seen.index(asyncio.current_task()) >= 0
             return value + 1
         return 0
 
-    assert await outcome_of(carried, nested(20)) == 20
+    assert await outcome_of(tasks, nested(20)) == 20
     assert len(set(map(id, seen))) == 21
-    await carried.close(1)
+    await tasks.close(1)
 
 
-async def test_a_swallowed_cancellation_leaves_the_carrier_live_until_the_body_ends(
-    carriers: Callable[[], Carriers],
+async def test_a_swallowed_cancellation_leaves_the_parked_live_until_the_body_ends(
+    parked_tasks: Callable[[], ParkedTasks],
 ) -> None:
-    carried = carriers()
+    tasks = parked_tasks()
     release, ended = asyncio.Event(), asyncio.Event()
 
     async def stubborn() -> None:
@@ -198,26 +200,26 @@ async def test_a_swallowed_cancellation_leaves_the_carrier_live_until_the_body_e
             except asyncio.CancelledError:
                 continue
 
-    carrier = carried.begin(same, stubborn(), None)
-    assert isinstance(carrier, Carrier)
-    carrier.on_end = ended.set
-    carrier.task.cancel()
+    parked = tasks.start(same, stubborn(), None)
+    assert isinstance(parked, ParkedTask)
+    parked.on_end = ended.set
+    parked.task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert carrier in carried.live
+    assert parked in tasks.live
     assert not ended.is_set()
     release.set()
     await asyncio.wait_for(ended.wait(), 5)
-    assert carrier not in carried.live
-    await carried.close(1)
+    assert parked not in tasks.live
+    await tasks.close(1)
 
 
-async def test_closing_the_loop_under_a_parked_carrier_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_closing_the_loop_under_a_parked_parked_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     def use_a_loop_and_close_it() -> None:
         loop = asyncio.new_event_loop()
 
         async def use() -> None:
-            assert Carriers(loop).begin(same, _quick(), None) == (None, None)
+            assert ParkedTasks(loop).start(same, _quick(), None) == (None, None)
 
         loop.run_until_complete(use())
         loop.close()
@@ -230,9 +232,9 @@ async def _quick() -> None:
     return None
 
 
-async def test_a_carrier_cannot_be_awaited(carriers: Callable[[], Carriers]) -> None:
-    carrier = Carrier(asyncio.get_running_loop())
+async def test_a_parked_task_cannot_be_awaited(parked_tasks: Callable[[], ParkedTasks]) -> None:
+    parked = ParkedTask(asyncio.get_running_loop())
     with pytest.raises(TypeError, match="its own task"):
-        await carrier
-    carrier.task.cancel()
-    await asyncio.gather(carrier.task, return_exceptions=True)
+        await parked
+    parked.task.cancel()
+    await asyncio.gather(parked.task, return_exceptions=True)

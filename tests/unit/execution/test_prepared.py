@@ -11,8 +11,8 @@ import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 
 from toolrun import DefinitionError, ToolExecutor, ToolSettings, tool
-from toolrun.execution.prepared import Binding, Mode, never_suspends
-from toolrun.tools.function import as_tool
+from toolrun.execution.prepared import PreparedTool, never_suspends
+from toolrun.tools.adapt import adapt
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -86,13 +86,13 @@ class Service:
 @pytest.mark.parametrize("function", [quick, quick_with_inner])
 def test_a_coroutine_that_awaits_nothing_runs_at_once(function: Callable[..., object]) -> None:
     assert never_suspends(function)
-    assert mode_of(tool(function)) is Mode.INLINE
+    assert mode_of(tool(function)) == "inline"
 
 
 @pytest.mark.parametrize("function", [waits, waits_in_a_branch, enters, loops, comprehends])
 def test_a_coroutine_that_may_wait_runs_on_the_loop(function: Callable[..., object]) -> None:
     assert not never_suspends(function)
-    assert mode_of(tool(function)) is Mode.LOOP
+    assert mode_of(tool(function)) == "task"
 
 
 @pytest.mark.parametrize("function", [blocks, numbers, makes_a_coroutine, Service(), functools.partial(quick), None])
@@ -152,32 +152,34 @@ class InheritsAsyncLangChain(AsyncLangChain):
 @pytest.mark.parametrize(
     ("made", "mode"),
     [
-        (tool(blocks), Mode.THREAD),
-        (tool(inline=True)(blocks), Mode.INLINE),
-        (tool(inline=True)(waits), Mode.INLINE),
-        (tool(makes_a_coroutine), Mode.THREAD),
-        (tool(name="object")(Service()), Mode.LOOP),
-        (tool(name="partial")(functools.partial(waits)), Mode.LOOP),
-        (ObjectTool(), Mode.THREAD),
-        (InlineObject(), Mode.INLINE),
-        (AsyncInvoke(), Mode.LOOP),
-        (SaysAsync(), Mode.LOOP),
-        (Both(), Mode.LOOP),
-        (OnlyAsync(), Mode.LOOP),
-        (StructuredTool.from_function(blocks), Mode.THREAD),
-        (StructuredTool.from_function(coroutine=waits), Mode.LOOP),
-        (StructuredTool.from_function(blocks, waits), Mode.LOOP),
-        (SyncLangChain(), Mode.THREAD),
-        (AsyncLangChain(), Mode.LOOP),
-        (InheritsAsyncLangChain(), Mode.LOOP),
+        (tool(blocks), "thread"),
+        (tool(inline=True)(blocks), "inline"),
+        (tool(inline=True)(waits), "inline"),
+        (tool(makes_a_coroutine), "thread"),
+        (tool(name="object")(Service()), "task"),
+        (tool(name="partial")(functools.partial(waits)), "task"),
+        (ObjectTool(), "thread"),
+        (InlineObject(), "inline"),
+        (AsyncInvoke(), "task"),
+        (SaysAsync(), "task"),
+        (Both(), "task"),
+        (OnlyAsync(), "task"),
+        (StructuredTool.from_function(blocks), "thread"),
+        (StructuredTool.from_function(coroutine=waits), "task"),
+        (StructuredTool.from_function(blocks, waits), "task"),
+        (SyncLangChain(), "thread"),
+        (AsyncLangChain(), "task"),
+        (InheritsAsyncLangChain(), "task"),
     ],
 )
-def test_every_kind_of_tool_runs_where_it_belongs(made: object, mode: Mode) -> None:
-    assert mode_of(made) is mode
+def test_every_kind_of_tool_runs_where_it_belongs(made: object, mode: str) -> None:
+    assert mode_of(made) == mode
 
 
-def mode_of(made: object) -> Mode:
-    return Binding(as_tool(made), ToolSettings(), 30).mode
+def mode_of(made: object) -> str:
+    """Where the tool runs, by what starts it."""
+    prepared = PreparedTool(adapt(made), ToolSettings(), 30)
+    return "inline" if prepared.inline is not None else prepared.run.__qualname__.partition(".")[0].removeprefix("_in_")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_the_users_timeout_goes_before_the_tools_and_that_before_the_executors(
         pass
 
     Timed.timeout = of_tool  # type: ignore[attr-defined]
-    assert Binding(Timed(), ToolSettings(timeout=of_user), 30).timeout == timeout
+    assert PreparedTool(Timed(), ToolSettings(timeout=of_user), 30).timeout == timeout
 
 
 def test_a_schema_that_went_bad_after_registration_names_the_tool() -> None:
@@ -199,7 +201,7 @@ def test_a_schema_that_went_bad_after_registration_names_the_tool() -> None:
         schema: ClassVar[Any] = {"type": "array"}
 
     with pytest.raises(DefinitionError, match=r"^Tool 'object': "):
-        Binding(Bad(), ToolSettings(), 30)
+        PreparedTool(Bad(), ToolSettings(), 30)
 
 
 async def test_of_a_pair_of_content_and_artifact_the_model_gets_the_content(executor: ToolExecutor) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.mcp.tool_names import PROVIDERS, name_tools, provider_names
-from toolrun.tools.function import check_name
+from toolrun.tools.protocol import check_name
 
 NAME = st.one_of(
     st.sampled_from(["search", "a", "b", "a__search", "b__search", "x.y", "x_y", "x y", "a__x_y", "", "ü"]),

@@ -53,7 +53,7 @@ def messages(schema: Any, arguments: object, *, strict: bool = False) -> list[st
     ],
 )
 def test_only_arguments_that_need_nothing_are_accepted(arguments: object, expected: bool) -> None:
-    assert ArgumentSchema(ADD).accepts(arguments) is expected
+    assert ArgumentSchema(ADD).is_valid(arguments) is expected
 
 
 @pytest.mark.parametrize("levels", [200, 200_000])
@@ -62,7 +62,7 @@ def test_arguments_nested_too_deep_are_refused_and_end_nothing(levels: int) -> N
     arguments: dict[str, Any] = {}
     for _ in range(levels):
         arguments = {"a": arguments}
-    assert not schema.accepts(arguments)
+    assert not schema.is_valid(arguments)
     assert "nested deeper than 100 levels" in schema.check(arguments).problems[0].message
     while arguments:  # freed from the outside: the interpreter frees nested objects recursively
         arguments = arguments.pop("a")
@@ -179,7 +179,7 @@ def test_arguments_that_the_schema_does_not_know_are_dropped(schema: Schema) -> 
     ids=str,
 )
 def test_arguments_that_the_schema_may_know_are_kept(schema: Schema, arguments: Any) -> None:
-    assert ArgumentSchema(schema).accepts(arguments)
+    assert ArgumentSchema(schema).is_valid(arguments)
     assert check(schema, arguments, strict=True) == Checked(arguments)
 
 
@@ -276,10 +276,10 @@ def schemas(draw: st.DrawFn) -> Schema:
 def test_every_check_ends_in_an_answer_that_holds(schema: Schema, arguments: Any, strict: bool) -> None:
     compiled = ArgumentSchema(schema)
     checked = compiled.check(arguments, strict=strict)
-    assert checked.problems or compiled.accepts(checked.arguments)
+    assert checked.problems or compiled.is_valid(checked.arguments)
     assert explain(checked.problems).encode()
     assert all(str(repair).encode() for repair in checked.repairs)
-    if compiled.accepts(arguments):
+    if compiled.is_valid(arguments):
         assert checked == Checked(arguments)
     assert compiled.describe().encode()
 
@@ -340,7 +340,7 @@ def fitting_objects(draw: st.DrawFn, depth: int) -> tuple[Schema, Any]:
 def test_valid_arguments_pass_as_they_are(case: tuple[Schema, Any]) -> None:
     schema, arguments = case
     compiled = ArgumentSchema(schema)
-    assert compiled.accepts(arguments)
+    assert compiled.is_valid(arguments)
     checked = compiled.check(arguments)
     assert checked == Checked(arguments)
     assert checked.arguments is arguments
@@ -350,6 +350,6 @@ def test_valid_arguments_pass_as_they_are(case: tuple[Schema, Any]) -> None:
 def test_a_schema_that_names_no_properties_keeps_all_arguments_and_one_with_none_drops_them() -> None:
     given = {"anything": [1], "goes": {"here": None}}
     assert ArgumentSchema({"type": "object"}).check(given).arguments == given
-    assert ArgumentSchema({"type": "object"}).accepts(given)
+    assert ArgumentSchema({"type": "object"}).is_valid(given)
     checked = ArgumentSchema({"type": "object", "properties": {}}).check(given)
     assert (checked.arguments, checked.dropped) == ({}, ("anything", "goes"))

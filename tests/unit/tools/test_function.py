@@ -16,7 +16,8 @@ from pydantic import Field
 
 from support.hints import book, unresolvable
 from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
-from toolrun.tools.function import as_tool, schema_of
+from toolrun.tools.adapt import adapt
+from toolrun.tools.protocol import schema_of
 
 OBJECT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 
@@ -114,7 +115,7 @@ async def test_functions_in_other_forms_are_tools(executor: ToolExecutor) -> Non
     assert (await executor.execute("silent", {"n": 2})).result == 4
     assert (await executor.execute("partial", {"name": "Ada"})).result == "Hello Ada! Hello Ada! "
     assert (await executor.execute("cached", {"name": "Ada"})).result == "Hello Ada! "
-    assert as_tool(adder.add).name == "add"
+    assert adapt(adder.add).name == "add"
 
 
 def lines(count: int) -> Iterator[int]:
@@ -173,7 +174,7 @@ def test_a_name_that_consumers_cannot_carry_is_refused(name: Any) -> None:
 
     Named.name = name
     with pytest.raises(DefinitionError, match=r"^The tool (name .* cannot be used: names are 1 to 128|has no name)"):
-        as_tool(Named())
+        adapt(Named())
     if isinstance(name, str):
         with pytest.raises(DefinitionError):
             tool(name=name)(greet)
@@ -186,7 +187,7 @@ def test_an_object_without_a_description_is_refused(description: Any) -> None:
 
     Mute.description = description
     with pytest.raises(DefinitionError, match="Tool 'object' has no description"):
-        as_tool(Mute())
+        adapt(Mute())
 
 
 async def test_a_default_that_a_field_computes_is_computed_anew_for_each_call(executor: ToolExecutor) -> None:
@@ -263,7 +264,7 @@ def with_injected(x: int, user: Annotated[str, InjectedToolArg] = "nobody") -> s
 async def test_a_langchain_tool_is_taken_as_it_is_and_runs(
     executor: ToolExecutor, made: BaseTool, result: object
 ) -> None:
-    assert as_tool(made) is made
+    assert adapt(made) is made
     assert executor.manager.add(made) is made
     assert list(schema_of(made)["properties"]) == ["x"]  # type: ignore[arg-type]
     assert (await executor.execute(made.name, {"x": "3"})).result == result

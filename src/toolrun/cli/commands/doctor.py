@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -23,6 +23,7 @@ from toolrun.runtime import Runtime, read_config
 from toolrun.sources.problem import Problem
 from toolrun.sources.project import is_script
 from toolrun.text import plural, suggestion
+from toolrun.tools.protocol import Tool
 from toolrun.version import __version__
 
 OK: Final = "ok"
@@ -201,7 +202,7 @@ def _secrets(runtime: Runtime) -> Iterator[Check]:
             yield Check(WARNING, "secret", f"{name}: {reason}; no tool needs it", "set it, or remove it from [secrets]")
 
 
-def _granted(config: Config, tool: Any) -> tuple[str, ...]:
+def _granted(config: Config, tool: Tool) -> tuple[str, ...]:
     settings = config.tool.get(tool.name)
     return settings.secrets if settings is not None else ()
 

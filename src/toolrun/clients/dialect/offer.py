@@ -21,8 +21,8 @@ from toolrun.clients.dialect.unparse import restore
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.schema.value import join
-from toolrun.tools.function import schema_of
 from toolrun.tools.naming import NameRule, fit_names
+from toolrun.tools.protocol import schema_of
 
 logger = logging.getLogger("toolrun.dialect")
 

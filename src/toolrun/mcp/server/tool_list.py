@@ -16,8 +16,8 @@ from toolrun.mcp.call_result import write_result
 from toolrun.mcp.output_check import OutputSchema
 from toolrun.mcp.tool_names import provider_names
 from toolrun.result import ToolResult
-from toolrun.tools.function import schema_of
 from toolrun.tools.manager import ToolManager
+from toolrun.tools.protocol import schema_of
 
 logger = logging.getLogger("toolrun.serve")
 

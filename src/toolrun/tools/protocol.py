@@ -1,0 +1,58 @@
+"""What a tool is: anything with a name, a description, a schema and a way to call it, whoever made it.
+
+Only the first two are the same for all of them. A function tool, a script and an MCP tool have `schema`, a LangChain
+tool `args_schema`; some have `invoke`, some `ainvoke`. Where the kinds differ is known here and in `adapt`, where
+foreign objects come in, and in `execution.prepared`, which decides how a tool runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, cast
+
+from toolrun.errors import DefinitionError
+from toolrun.json import JSON
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class Tool(Protocol):
+    """What every tool has.
+
+    Besides, it has `schema` (or LangChain's `args_schema`) and `invoke(arguments)` or `ainvoke(arguments)`. It may have
+    `title`, `annotations`, `output_schema`, `timeout` (seconds) and `source` (a path, or text).
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+
+def check_name(name: object) -> None:
+    """Raises DefinitionError unless `name` is one that every consumer can carry."""
+    if not isinstance(name, str) or not name:
+        raise DefinitionError("The tool has no name. Give it one with @tool(name=…).")
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"The tool name {name!r:.150} cannot be used: names are 1 to 128 characters out of A-Z a-z 0-9 _ . -"
+        )
+
+
+def schema_of(tool: Tool) -> Mapping[str, JSON]:
+    """The JSON Schema of a tool's arguments, from wherever its kind of object keeps it."""
+    schema = getattr(tool, "schema", None)
+    if isinstance(schema, Mapping):
+        return schema
+    # LangChain: `tool_call_schema` is `args_schema` without the arguments that its own runtime injects.
+    declared: Any = getattr(tool, "tool_call_schema", None) or getattr(tool, "args_schema", None)
+    if declared is None and schema is not None and not callable(schema):
+        declared = schema
+    if isinstance(declared, Mapping):
+        return declared
+    make = getattr(declared, "model_json_schema", None) or getattr(declared, "schema", None)
+    if make is None:
+        raise DefinitionError("there is no schema; the tool needs 'schema' or 'args_schema'")
+    return cast(Mapping[str, JSON], make())
