@@ -255,9 +255,9 @@ async def main(rounds: int) -> bool:
             result = await execute(tool, small)
             assert result.result == 3, result
             script = next(it for it in runtime.scripts if it.name == tool.partition(".")[0])
-            worker = script.pool.members()[0].worker
-            assert worker is not None
-            return int(worker.describe().place.split()[1])
+            info = script.pool.workers[0].describe()
+            assert info is not None
+            return int(info.place.split()[1])
 
         pipe, pipe_orjson = Pipe("json"), Pipe("orjson")
         stack.callback(pipe.close)

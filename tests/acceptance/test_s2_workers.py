@@ -67,7 +67,7 @@ async def test_s2_1_2_subsequent_calls_use_existing_worker(project: Project) -> 
         answers = [await call(runtime, "count") for _ in range(10)]
         assert {answer["pid"] for answer in answers} == {worker.pid for worker in own_workers()}
         assert [answer["calls"] for answer in answers] == list(range(1, 11))
-        [member] = runtime.scripts[0].pool.members()
+        [member] = runtime.scripts[0].pool.workers
         assert member.calls == 10
 
 
@@ -88,7 +88,7 @@ async def test_s2_1_3_worker_idle_timeout(project: Project, caplog: pytest.LogCa
         first = await call(runtime, "count")
         await end_of(int(str(first["pid"])))
         assert (project.root / "ended").exists(), "it was not killed"
-        assert pool.members() == []
+        assert pool.workers == []
         assert not own_workers()
         again = await call(runtime, "count")
         assert again["calls"] == 1, "the next call gets a new one"
@@ -104,7 +104,7 @@ async def test_s2_1_4_session_refresh_on_call(project: Project) -> None:
         loop = asyncio.get_running_loop()
         first = await call(runtime, "count")
         async with watched(int(str(first["pid"]))) as ended:
-            [member] = runtime.scripts[0].pool.members()
+            [member] = runtime.scripts[0].pool.workers
             beyond = loop.time() + 1.5
             while loop.time() < beyond:
                 before = member.last_used
@@ -143,7 +143,7 @@ async def test_s2_4_1_worker_crash_recovery(project: Project, caplog: pytest.Log
             noticed.clear()
             os.kill(int(str(second["pid"])), signal.SIGKILL)
             await asyncio.wait_for(noticed.wait(), LIMIT)
-            assert runtime.scripts[0].pool.members() == []
+            assert runtime.scripts[0].pool.workers == []
             third = await call(runtime, "fragile.count")
             assert third["pid"] not in (first["pid"], second["pid"])
             assert [worker.pid for worker in own_workers()] == [third["pid"]]

@@ -94,7 +94,7 @@ async def test_a_whole_line_before_its_death_is_an_answer(project: Project) -> N
             answered = await tools.run("""say(b'{"id":%d,"result":"done","error":null}\\n' % number()); os._exit(3)""")
         assert answered.result == "done"
         # Until its death is noticed, a call could still be sent to it, and would be lost with it.
-        await until(lambda: not tools.pool().members(), "the death of the worker")
+        await until(lambda: not tools.pool().workers, "the death of the worker")
         await tools.works()
 
 

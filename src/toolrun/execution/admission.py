@@ -51,6 +51,8 @@ class Limiter:
         self.max_concurrency = max_concurrency
         self._max_queue = max_queue
         self._waiting: deque[_Waiter] = deque()
+        self._shared, self._unshared = Slot(self, True, None), Slot(self, False, None)
+        """The slots of tools without a limit: nothing tells one from another."""
         self.of_tool: Counter[str] = Counter()
         self.running = 0
 
@@ -62,7 +64,8 @@ class Limiter:
         """A slot for a tool without a limit, when a shared one is known to be free."""
         if is_shared:
             self.running += 1
-        return Slot(self, is_shared, None)
+            return self._shared
+        return self._unshared
 
     async def acquire(self, tool: str, concurrency: int | None, is_shared: bool, timeout: float) -> Slot:
         """A slot, now or within `timeout` seconds. Raises OverloadedError, or CallTimeoutError.

@@ -284,7 +284,8 @@ class ToolExecutor:
             slot = await limiter.acquire(prepared.name, prepared.concurrency, is_shared, call.remaining())
         body = prepared.run(call, state)
         while not isinstance(body, tuple):
-            body.on_end = slot.release_tool
+            if prepared.concurrency is not None:
+                body.on_end = slot.release_tool
             state.deadlines.add(body, call)
             try:
                 value, error = await body.outcome

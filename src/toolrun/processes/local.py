@@ -155,19 +155,16 @@ class LocalWorker:
                 self._loop.call_soon(self._send_together)
             self._together.append(data)
             return
-        self._send(data)
+        written = 0 if self._outgoing else self._write(data)
+        if written < len(data):
+            self._queue(memoryview(data)[written:])
 
     def _send_together(self) -> None:
         data, self._together = b"".join(self._together), []
-        if not self._gone.is_set():
-            self._send(data)
+        self.send(data)
 
-    def _send(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _queue(self, view: memoryview) -> None:
         if not self._outgoing:
-            view = view[self._write(view) :]
-            if not view:
-                return
             self._loop.add_writer(self._in, self._flush)
         self._outgoing.append(view)
 
@@ -199,7 +196,7 @@ class LocalWorker:
             memory = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return WorkerInfo(f"pid {self.pid}", memory)
 
-    def _write(self, view: memoryview) -> int:
+    def _write(self, view: bytes | memoryview) -> int:
         try:
             return os.write(self._in, view)
         except BlockingIOError:

@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.processes.engine import Listener
-from toolrun.scripts.pooled_worker import Member, State
+from toolrun.scripts.pool_state import State
+from toolrun.scripts.pooled_worker import PooledWorker
 
 _NAME: Final = "toolrun-workers"
 _LINK: Final = f"/memfd:{_NAME} (deleted)"
 """How /proc shows such a file."""
 _INTERVAL: Final = 1.0
 """Seconds between two looks."""
-_WORDS: Final = {State.STARTING: "starting", State.RETIRING: "draining", State.ENDED: "ending"}
+_WORDS: Final = {State.STARTING: "starting", State.DRAINING: "draining", State.ENDED: "ending"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, PooledWorker] = {}
         self._content = b""
         self._file: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, mark: str, listener: Listener) -> None:
         """`listener` is who hears from the worker; of its calls only a member of a pool knows."""
-        if isinstance(listener, Member) and hasattr(os, "memfd_create"):
+        if isinstance(listener, PooledWorker) and hasattr(os, "memfd_create"):
             self._members[mark] = listener
             listener.ready.add_done_callback(lambda _: self._look_in(0.0))
             self._look_in(0.0)
@@ -121,5 +122,5 @@ def _read(file: Path) -> dict[str, Told]:
     return {mark: Told(str(state), int(calls), int(load)) for mark, (state, calls, load) in content.items()}
 
 
-def _state(member: Member) -> str:
+def _state(member: PooledWorker) -> str:
     return _WORDS.get(member.state) or ("busy" if member.load else "ready")

@@ -1,94 +1,124 @@
-"""One worker as the pool sees it: its state, the calls that run in it, and what its messages mean for them."""
+"""One worker of a pool: the calls that run in it, and what its messages mean for them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
-from enum import Enum
 from typing import Final, Protocol
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
-from toolrun.processes.engine import Exit, Worker
+from toolrun.processes.engine import Engine, Exit, Worker, WorkerInfo, WorkerSpec
+from toolrun.scripts.pool_state import PoolLimits, PoolState, State, WorkerRecord
 from toolrun.scripts.request import Request
-from toolrun.scripts.wire import Answer, Lines, Message, Progressed, Raised, Ready, Rubbish, decode
+from toolrun.scripts.wire import (
+    Answer,
+    Lines,
+    Message,
+    Progressed,
+    Raised,
+    Ready,
+    Rubbish,
+    decode,
+    encode_cancel,
+    encode_request,
+)
 from toolrun.tools.context import Progress
 
 logger = logging.getLogger("toolrun.worker")
 
+_NUMBERS: Final = itertools.count(1)
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-class State(Enum):
-    STARTING = "starting"
-    READY = "ready"
-    RETIRING = "retiring"
-    """Gets no new calls, and ends when its last one has."""
-    ENDED = "ended"
-    """Gets nothing any more, and is gone or about to go."""
-
-
 class Owner(Protocol):
-    """Whoever gives a member its calls."""
+    """The pool, as a worker sees it."""
 
-    def call_ended(self, member: Member, *, answered: bool) -> None:
-        """A call has left its place, with or without the worker's answer."""
+    def worker_loaded(self, worker: PooledWorker) -> None: ...
 
-    def worker_ended(self, member: Member, lost: WorkerLostError) -> None:
-        """The worker has died. Its calls have their answers already."""
+    def worker_failed(self, worker: PooledWorker) -> None:
+        """It is about to be killed. Its calls have not been answered yet."""
+
+    def worker_ended(self, worker: PooledWorker, lost: WorkerLostError) -> None:
+        """It has died. Its calls have their answers already."""
+
+    def call_answered(self, worker: PooledWorker) -> None: ...
+
+    def call_lost(self, worker: PooledWorker) -> None: ...
+
+    def call_given_up(self, worker: PooledWorker) -> None: ...
 
 
-class Member:
+class PooledWorker(WorkerRecord):
     """Listens to a worker."""
 
-    def __init__(self, name: str, owner: Owner | None, now: float) -> None:
+    def __init__(self, name: str, owner: Owner, now: float) -> None:
+        super().__init__(now)
         self.name = name
-        self.worker: Worker | None = None
-        self.state = State.STARTING
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.info: dict[str, JSON] = {}
-        self.load = 0
-        """Calls that have a place here."""
-        self.calls = 0
-        self.born = self.last_used = now
-        self.must_be_killed = False
-        """A call that was given up may still run in it."""
         self._owner = owner
+        self._worker: Worker | None = None
         self._lines = Lines()
         self._running: dict[int, Request] = {}
 
-    def is_free(self, concurrency: int) -> bool:
-        return self.state is State.READY and self.load < concurrency
+    def start(self, engine: Engine, spec: WorkerSpec) -> None:
+        """Raises OSError if it cannot be started."""
+        self._worker = engine.start(spec, self)
 
-    def begin(self, request: Request, number: int, data: bytes) -> None:
-        assert self.worker is not None
+    def send(self, request: Request) -> None:
+        """The call gets this worker, whose load it is part of already."""
+        assert self._worker is not None
+        request.number = number = next(_NUMBERS)
+        try:
+            data = encode_request(number, request.function, request.kwargs, request.config, request.secrets)
+        except TypeError as error:
+            self._owner.call_lost(self)
+            failure = ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED)
+            request.resolve(None, failure)
+            return
+        request.worker = self
+        if request.call is not None:
+            request.call.phase = ""  # from here on the call may have had effects
         # A worker that is busy anyway need not be woken for each request.
-        at_once = not self._running
+        is_idle = not self._running
         self._running[number] = request
-        request.sent(self, number)
-        self.worker.send(data, at_once=at_once)
+        self._worker.send(data, at_once=is_idle)
 
     def give_up(self, request: Request) -> None:
         """Nobody waits for this call any more, but it may go on in the worker."""
-        if self._running.pop(request.number, None) is not None:
-            self.must_be_killed = True
-            if self.state is State.READY:
-                self.state = State.RETIRING
-            self._call_ended(answered=False)
+        if self._running.pop(request.number, None) is None:
+            return
+        if self._running and self._worker is not None:  # otherwise it is killed now
+            self._worker.send(encode_cancel(request.number))
+        self._owner.call_given_up(self)
+
+    def kill(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+
+    async def close(self, grace: float) -> None:
+        if self._worker is not None:
+            await self._worker.close(grace)
+
+    def describe(self) -> WorkerInfo | None:
+        """Where it runs and what it uses, once it was started."""
+        return None if self._worker is None else self._worker.describe()
 
     def received(self, data: bytes) -> None:
-        if self.state is State.ENDED and not self._running:
+        if not self._running and self.state is State.ENDED:
             return  # its last words
         for line in self._lines.feed(data):
             message = line if isinstance(line, Rubbish) else decode(line)
             if type(message) is Answer:
-                self._answer(message)
+                self._answered(message)
             else:
-                self._take(message)
+                self._handle(message)
 
-    def _take(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message:
             case Progressed():
                 self._progress(message)
@@ -96,22 +126,17 @@ class Member:
                 if (request := self._running.get(message.id)) is not None:
                     request.raised = message.classes
             case Ready():
-                self._be_ready(message)
+                self._loaded(message)
             case Rubbish():
-                self._rubbish(message)
+                self._distrust(message)
 
-    def _answer(self, answer: Answer) -> None:
+    def _answered(self, answer: Answer) -> None:
         request = self._running.pop(answer.id, None)
         if request is None:  # of a call that was given up, or never made
             logger.debug("%s: an answer to no call (%d)", self.name, answer.id)
             return
-        self._call_ended(answered=True)
-        request.answered(answer.result, answer.error)
-
-    def _call_ended(self, *, answered: bool) -> None:
-        self.load -= 1
-        if self._owner is not None:
-            self._owner.call_ended(self, answered=answered)
+        self._owner.call_answered(self)
+        request.resolve(answer.result, None if answer.error is None else request.failure(answer.error))
 
     def _progress(self, message: Progressed) -> None:
         request = self._running.get(message.id)
@@ -125,7 +150,7 @@ class Member:
                     Progress(done, total if isinstance(total, int | float) else None, str(data.get("message") or ""))
                 )
 
-    def _be_ready(self, message: Ready) -> None:
+    def _loaded(self, message: Ready) -> None:
         if self.ready.done():
             return
         error = message.info.get("error")
@@ -135,18 +160,17 @@ class Member:
             )
             return
         self.info = message.info
-        self.state = State.READY
+        self._owner.worker_loaded(self)
         self.ready.set_result(None)
 
-    def _rubbish(self, rubbish: Rubbish) -> None:
+    def _distrust(self, rubbish: Rubbish) -> None:
         """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted."""
         logger.warning("%s: its worker wrote %s: %r", self.name, rubbish.reason, rubbish.excerpt)
         message = f"The worker of '{self.name}' wrote {rubbish.reason} instead of an answer."
-        self.state = State.ENDED  # first: whoever waits must not be sent to a worker that is being killed
+        self._owner.worker_failed(self)  # first: whoever waits must not be sent to a worker that is being killed
         self._fail_start(ProtocolError(message, side_effects=SideEffects.NOT_STARTED))
         self._fail(ProtocolError(message))
-        if self.worker is not None:
-            self.worker.kill()
+        self.kill()
 
     def logged(self, line: str) -> None:
         level, message = logging.INFO, line
@@ -162,11 +186,10 @@ class Member:
 
     def ended(self, exit: Exit) -> None:
         lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)
-        self.state = State.ENDED
+        self._owner.worker_failed(self)
         self._fail_start(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
         self._fail(lost)
-        if self._owner is not None:
-            self._owner.worker_ended(self, lost)
+        self._owner.worker_ended(self, lost)
 
     def _fail_start(self, failure: CallError) -> None:
         if not self.ready.done():
@@ -176,8 +199,8 @@ class Member:
     def _fail(self, failure: ProtocolError | WorkerLostError) -> None:
         while self._running:
             _, request = self._running.popitem()
-            self._call_ended(answered=False)
-            request.end((None, failure))
+            self._owner.call_lost(self)
+            request.resolve(None, failure)
 
 
 def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostError:
@@ -192,3 +215,24 @@ def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostE
         how = f"ended with exit code {exit.code}"
     last = f"Its last words:\n{exit.tail}" if exit.tail else ""
     return WorkerLostError(f"The worker of '{name}' {how}.", side_effects=side_effects, detail=last)
+
+
+class NoPool:
+    """The owner of a worker that gets no calls: it is started to say what is in its script."""
+
+    def __init__(self) -> None:
+        self._state: PoolState[PooledWorker, None] = PoolState(PoolLimits())
+
+    def worker_loaded(self, worker: PooledWorker) -> None:
+        self._state.loaded(worker)
+
+    def worker_failed(self, worker: PooledWorker) -> None:
+        self._state.failed(worker)
+
+    def worker_ended(self, worker: PooledWorker, lost: WorkerLostError) -> None: ...
+
+    def call_answered(self, worker: PooledWorker) -> None: ...
+
+    def call_lost(self, worker: PooledWorker) -> None: ...
+
+    def call_given_up(self, worker: PooledWorker) -> None: ...

@@ -12,7 +12,7 @@ from toolrun.json import JSON
 from toolrun.tools.context import Call
 
 if TYPE_CHECKING:
-    from toolrun.scripts.pooled_worker import Member
+    from toolrun.scripts.pooled_worker import PooledWorker
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -20,7 +20,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class Request:
     """Is sent to a worker at most once, and ends once. The executor waits for it as for any body that runs."""
 
-    __slots__ = ("call", "config", "function", "kwargs", "member", "number", "on_end", "outcome", "raised", "secrets")
+    __slots__ = ("call", "config", "function", "kwargs", "number", "on_end", "outcome", "raised", "secrets", "worker")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Request:
         self.call = call
         self.outcome: asyncio.Future[tuple[JSON, CallError | None]] = asyncio.get_running_loop().create_future()
         self.on_end: Callable[[], object] | None = None
-        self.member: Member | None = None
+        self.worker: PooledWorker | None = None
         """Where it runs, until it has ended."""
         self.number = 0
         self.raised: tuple[str, ...] = ()
@@ -45,35 +45,27 @@ class Request:
         if call is not None:
             call.phase = "its worker was not ready"
 
-    def sent(self, member: Member, number: int) -> None:
-        """From here on the call may have had effects."""
-        self.member = member
-        self.number = number
-        if self.call is not None:
-            self.call.phase = ""
-
-    def answered(self, result: JSON, error: str | None) -> None:
-        self.end((result, None) if error is None else (None, self._failure(error)))
-
-    def end(self, outcome: tuple[JSON, CallError | None]) -> None:
-        self.member = None
+    def resolve(self, result: JSON, error: CallError | None) -> None:
+        self.worker = None
         if not self.outcome.done():
-            self.outcome.set_result(outcome)
-        self._leave()
+            self.outcome.set_result((result, error))
+        if self.on_end is not None:
+            self._end()
 
     def give_up(self) -> None:
         """Nobody waits for it any more, so it must not go on."""
-        member, self.member = self.member, None
-        if member is not None:
-            member.give_up(self)
-        self._leave()
+        worker, self.worker = self.worker, None
+        if worker is not None:
+            worker.give_up(self)
+        self._end()
 
-    def _leave(self) -> None:
+    def _end(self) -> None:
         on_end, self.on_end = self.on_end, None  # once: it may be given up in the moment in which it ends
         if on_end is not None:
             on_end()
 
-    def _failure(self, message: str) -> CallError:
+    def failure(self, message: str) -> CallError:
+        """What the worker's error means for the caller."""
         if self.raised[:1] == ("toolrun.InvalidArguments",):
             return InvalidArgumentsError(message)
         if self.raised[:1] == ("toolrun.UnknownFunction",):

@@ -25,8 +25,9 @@ from toolrun.json import JSON, Schema, dumps, loads
 from toolrun.processes.engine import Engine, WorkerSpec
 from toolrun.scripts.environment import Environments, Requirements, read_requirements
 from toolrun.scripts.pep723 import find_fault
-from toolrun.scripts.pool import Pool, PoolLimits, RetiredError
-from toolrun.scripts.pooled_worker import Member
+from toolrun.scripts.pool import Pool, RetiredError
+from toolrun.scripts.pool_state import PoolLimits
+from toolrun.scripts.pooled_worker import NoPool, PooledWorker
 from toolrun.scripts.request import Request
 from toolrun.text import suggestion
 from toolrun.tools.context import Call, current_call
@@ -75,7 +76,19 @@ class ScriptTool:
 
     isolated = True
     """It runs in a process, which is killed when a call is given up."""
-    __slots__ = ("_script", "description", "function", "idempotent", "is_async", "name", "schema", "source", "timeout")
+    __slots__ = (
+        "_config",
+        "_script",
+        "_secrets",
+        "description",
+        "function",
+        "idempotent",
+        "is_async",
+        "name",
+        "schema",
+        "source",
+        "timeout",
+    )
 
     def __init__(self, script: Script, name: str, about: Mapping[str, Any], declared: Declared) -> None:
         self._script = script
@@ -87,17 +100,28 @@ class ScriptTool:
         self.is_async = True
         self.timeout = declared.timeout
         self.idempotent = declared.idempotent
+        self._config, self._secrets = script.granted(name, declared)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
-        return await self._script.call(self, arguments)
+        call = current_call.get()
+        while True:
+            self._script.look(perf_counter() if call is None else call.started)
+            try:
+                return await self._script.pool.run(Request(self.function, arguments, self._config, self._secrets, call))
+            except RetiredError:  # it was edited while this call waited: the new version takes it
+                continue
 
     def submit(self, call: Call) -> Request | None:
         """The same without a coroutine, if a worker is free at this moment; None if not."""
-        return self._script.begin(self, call)
+        script = self._script
+        if call.started >= script.next_look:
+            script.look(call.started)
+        request = Request(self.function, call.arguments, self._config, self._secrets, call)
+        return request if script.pool.submit(request) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ScriptServices:
     """What all scripts of a project share."""
 
     config: Config
@@ -114,14 +138,15 @@ class Surroundings:
 class Script:
     """One file."""
 
-    def __init__(self, path: Path, around: Surroundings) -> None:
+    def __init__(self, path: Path, services: ScriptServices) -> None:
         self.path = path
         self.name = path.stem
-        self._around = around
+        self._services = services
         self._file = str(path)
         self._stamp = _stamp(self._file)
-        self._next_look = 0.0
-        self._version = read_version(path, around.config)
+        self.next_look = 0.0
+        """When the file is to be looked at again, on the clock of `time.perf_counter`."""
+        self._version = read_version(path, services.config)
         self.pool = self._new_pool(self._version)
         self._retired: list[Pool] = []
         self._renewal: asyncio.Task[None] | None = None
@@ -132,7 +157,7 @@ class Script:
     @property
     def environment(self) -> Path | None:
         """The interpreter of its environment, if it is made."""
-        return self._around.environments.known(self._version.requirements)
+        return self._services.environments.known(self._version.requirements)
 
     @property
     def declared(self) -> Declared:
@@ -165,27 +190,14 @@ class Script:
         ]
         return self._tools
 
-    async def call(self, tool: ScriptTool, arguments: dict[str, JSON]) -> JSON:
-        while True:
-            request = self._request(tool, arguments, current_call.get())
-            try:
-                return await self.pool.run(request)
-            except RetiredError:  # it was edited while this call waited: the new version takes it
-                continue
-
-    def begin(self, tool: ScriptTool, call: Call) -> Request | None:
-        request = self._request(tool, call.arguments, call)
-        return request if self.pool.submit(request) else None
-
-    def _request(self, tool: ScriptTool, arguments: dict[str, JSON], call: Call | None) -> Request:
-        self._notice_edit(perf_counter() if call is None else call.started)
-        config = self._around.config
-        settings = config.tool.get(tool.name)
+    def granted(self, tool: str, declared: Declared) -> tuple[Mapping[str, JSON], Mapping[str, str]]:
+        """The configuration of a tool, and the secrets that it declares and is granted."""
+        config = self._services.config
+        settings = config.tool.get(tool)
         if settings is None:
-            return Request(tool.function, arguments, call=call)
-        granted = [name for name in settings.secrets if name in self._version.declared.secrets]
-        secrets = {name: config.secrets[name] for name in granted if name in config.secrets}
-        return Request(tool.function, arguments, dict(settings.config), secrets, call)
+            return {}, {}
+        names = [name for name in settings.secrets if name in declared.secrets and name in config.secrets]
+        return dict(settings.config), {name: config.secrets[name] for name in names}
 
     async def close(self, drain: float) -> None:
         if self._renewal is not None:
@@ -193,10 +205,11 @@ class Script:
             await asyncio.wait([self._renewal])
         await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
 
-    def _notice_edit(self, now: float) -> None:
-        if now < self._next_look:
+    def look(self, now: float) -> None:
+        """Notice an edit of the file, but look at it only so often."""
+        if now < self.next_look:
             return
-        self._next_look = now + _LOOK_EVERY
+        self.next_look = now + _LOOK_EVERY
         try:
             stamp = _stamp(self._file)
         except OSError:  # a file that is gone goes on as it was
@@ -207,7 +220,7 @@ class Script:
 
     def _take_edit(self) -> None:
         try:
-            version = read_version(self.path, self._around.config)
+            version = read_version(self.path, self._services.config)
         except ConfigError as error:
             logger.warning("%s was edited and %s; its last good version stays in use", self.path, error)
             return
@@ -231,11 +244,11 @@ class Script:
                 logger.warning("%s: %s", self.path, error)
 
     def _offer(self, tools: list[ScriptTool], old: set[str]) -> None:
-        manager = self._around.manager
+        manager = self._services.manager
         for name in old - {tool.name for tool in tools}:
             manager.remove(name)
         for tool in tools:
-            settings = self._around.config.tool.get(tool.name)
+            settings = self._services.config.tool.get(tool.name)
             if settings is None or settings.enabled:
                 manager.remove(tool.name)  # it is replaced on purpose: no warning
                 try:
@@ -244,7 +257,7 @@ class Script:
                     logger.warning("%s: %s", self.path, error)
 
     def _new_pool(self, version: Version) -> Pool:
-        workers = self._around.config.workers
+        workers = self._services.config.workers
         limits = PoolLimits(
             concurrency=version.declared.concurrency,
             max_workers=workers.max_workers,
@@ -255,7 +268,7 @@ class Script:
             max_memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 900_000,
             grace=workers.grace,
         )
-        return Pool(self.name, self._around.engine, lambda: self._spec(version), limits)
+        return Pool(self.name, self._services.engine, lambda: self._spec(version), limits)
 
     async def _spec(self, version: Version, *options: str) -> WorkerSpec:
         interpreter = await self._interpreter(version)
@@ -264,24 +277,24 @@ class Script:
             name=self.name,
             interpreter=interpreter,
             arguments=(str(WORKER / "__main__.py"), str(self.path), *options),
-            directory=self._around.config.root,
-            variables=self._around.variables,
+            directory=self._services.config.root,
+            variables=self._services.variables,
             memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
         )
 
     async def _interpreter(self, version: Version) -> Path:
-        requirements, environments = version.requirements, self._around.environments
+        requirements, environments = version.requirements, self._services.environments
         if requirements.key != self._announced and environments.known(requirements) is None:
             self._announced = requirements.key
             needs = ", ".join(requirements.metadata.get("dependencies", [])) or "no packages"
-            self._around.on_progress(f"{self.name}: making its environment ({needs})")
+            self._services.on_progress(f"{self.name}: making its environment ({needs})")
         return await environments.interpreter(requirements)
 
     async def _description(self, version: Version) -> dict[str, list[Any]]:
         """The functions of the file, those that cannot be tools, and what is to be warned of."""
-        parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _inside_key())
+        parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _worker_key())
         key = hashlib.sha256("".join(parts).encode()).hexdigest()
-        file = self._around.cache / "descriptions" / f"{key[:32]}.json"
+        file = self._services.cache / "descriptions" / f"{key[:32]}.json"
         with suppress(OSError, ValueError):
             cached: dict[str, list[Any]] = loads(file.read_bytes())
             return cached
@@ -298,17 +311,17 @@ class Script:
 
     async def _describe(self, version: Version) -> dict[str, JSON]:
         spec = await self._spec(version, "--describe")
-        member = Member(self.name, None, 0.0)
-        member.worker = worker = self._around.engine.start(spec, member)
-        limit = self._around.config.workers.start_timeout
+        worker = PooledWorker(self.name, NoPool(), 0.0)
+        worker.start(self._services.engine, spec)
+        limit = self._services.config.workers.start_timeout
         try:
             async with asyncio.timeout(limit):
-                await member.ready
+                await worker.ready
         except TimeoutError:
             raise UnavailableError(f"The worker of '{self.name}' was not ready within {limit:g} s.") from None
         finally:
-            await worker.close(self._around.config.workers.grace)
-        return member.info
+            await worker.close(self._services.config.workers.grace)
+        return worker.info
 
 
 def read_version(path: Path, config: Config) -> Version:
@@ -366,7 +379,7 @@ def _stamp(file: str) -> tuple[int, int, int]:
 
 
 @cache
-def _inside_key() -> str:
+def _worker_key() -> str:
     """Changes with the code that describes scripts."""
     files = sorted(WORKER.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolrun.mcp.client.mcp_source import McpSource
     from toolrun.processes.engine import Engine
     from toolrun.scripts.environment import Environments
-    from toolrun.scripts.source import Script, ScriptTool, Surroundings
+    from toolrun.scripts.source import Script, ScriptServices, ScriptTool
 
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
@@ -118,7 +118,7 @@ class Project:
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
         from toolrun.processes.local import LocalEngine
         from toolrun.scripts.environment import Environments
-        from toolrun.scripts.source import Surroundings, worker_variables
+        from toolrun.scripts.source import ScriptServices, worker_variables
 
         workers = self._config.workers
         cache = _home_expanded(workers.cache, self._config.root)
@@ -130,7 +130,7 @@ class Project:
             extra={name: environ[name] for name in workers.variables if name in environ},
             on_progress=self._on_progress,
         )
-        around = Surroundings(
+        around = ScriptServices(
             self._config,
             self._manager,
             self._engine,
@@ -141,7 +141,7 @@ class Project:
         )
         return await asyncio.gather(*(self._load_script(path, around) for path in paths))
 
-    async def _load_script(self, path: Path, around: Surroundings) -> list[ScriptTool]:
+    async def _load_script(self, path: Path, around: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script
 
         try:

@@ -1,10 +1,12 @@
-"""Doubles for users' own tests and demonstrations: a model that plays a script, tools that play recordings."""
+"""Doubles for users' tests: a model that plays a script, tools that play recordings, an engine without processes."""
 
 from typing import TYPE_CHECKING
 
 from toolrun._lazy import export
 
 if TYPE_CHECKING:
+    from toolrun.testing.memory_engine import MemoryEngine as MemoryEngine
+    from toolrun.testing.memory_engine import MemoryWorker as MemoryWorker
     from toolrun.testing.recorded_tools import RecordedTools as RecordedTools
     from toolrun.testing.recorded_tools import Recorder as Recorder
     from toolrun.testing.scripted_model import Said as Said
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
+        "memory_engine": ["MemoryEngine", "MemoryWorker"],
         "recorded_tools": ["RecordedTools", "Recorder"],
         "scripted_model": ["Said", "ScriptedModel"],
     },

@@ -14,7 +14,8 @@ import pytest
 
 from toolrun.processes import status_file as module
 from toolrun.processes.status_file import Board, Told, read_boards
-from toolrun.scripts.pooled_worker import Member, State
+from toolrun.scripts.pool_state import State
+from toolrun.scripts.pooled_worker import NoPool, PooledWorker
 
 OWN = Path("/proc/self")
 LIMIT = 30.0
@@ -26,8 +27,8 @@ def looks_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_INTERVAL", 0.0)
 
 
-def member(state: State = State.READY, calls: int = 0, load: int = 0) -> Member:
-    made = Member("test", None, 0.0)
+def member(state: State = State.READY, calls: int = 0, load: int = 0) -> PooledWorker:
+    made = PooledWorker("test", NoPool(), 0.0)
     made.state, made.calls, made.load = state, calls, load
     return made
 
@@ -64,7 +65,7 @@ def another_board(content: bytes) -> Iterator[None]:
         (State.STARTING, 0, "starting"),
         (State.READY, 0, "ready"),
         (State.READY, 2, "busy"),
-        (State.RETIRING, 1, "draining"),
+        (State.DRAINING, 1, "draining"),
         (State.ENDED, 0, "ending"),
     ],
 )

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from support.engines import MemoryEngine
 from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.json import JSON
 from toolrun.processes.engine import WorkerSpec
-from toolrun.scripts.pool import Pool, PoolLimits
+from toolrun.scripts.pool import Pool
+from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
+from toolrun.testing import MemoryEngine
 from toolrun.tools.context import Call, Progress
 
 SPEC = WorkerSpec("script", Path("python"), (), Path())
@@ -289,7 +290,7 @@ async def test_an_idle_worker_ends_and_a_call_keeps_it(make: Make) -> None:
     engine.workers[0].answer()
     await task
     await until(lambda: engine.workers[0].closed)
-    assert pool.members() == []
+    assert pool.workers == []
 
 
 async def test_a_retired_pool_refuses_new_calls_and_ends_its_workers_after_their_last(make: Make) -> None:

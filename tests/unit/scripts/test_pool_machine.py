@@ -16,12 +16,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.engines import MemoryEngine, MemoryWorker
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
 from toolrun.json import JSON
 from toolrun.processes.engine import WorkerSpec
-from toolrun.scripts.pool import Pool, PoolLimits
+from toolrun.scripts.pool import Pool
+from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
+from toolrun.testing import MemoryEngine, MemoryWorker
 
 SPEC = WorkerSpec("script", Path("python"), (), Path())
 START_TIMEOUT = 10.0
@@ -216,14 +217,14 @@ class PoolMachine(RuleBasedStateMachine):
     def loads_are_the_calls_that_run(self) -> None:
         for pool in self._pools():
             running = [call for call in self._running() if call.pool is pool]
-            assert sum(member.load for member in pool.members()) == len(running)
-            assert all(0 <= member.load <= self.limits.concurrency for member in pool.members())
+            assert sum(member.load for member in pool.workers) == len(running)
+            assert all(0 <= member.load <= self.limits.concurrency for member in pool.workers)
 
     @invariant()
     def there_are_at_most_max_workers_that_get_calls(self) -> None:
         """Besides those that nothing is sent to any more, and that end after their last call."""
         for pool in self._pools():
-            mine = [worker for worker in self._alive() if worker.listener in pool.members()]
+            mine = [worker for worker in self._alive() if worker.listener in pool.workers]
             open_to_calls = [worker for worker in mine if worker.listener.state.value in ("starting", "ready")]
             assert len(open_to_calls) <= self.limits.max_workers
 
@@ -238,7 +239,7 @@ class PoolMachine(RuleBasedStateMachine):
     def an_edited_script_has_no_worker_without_a_call(self) -> None:
         busy = {id(call.worker) for call in self._running()}
         for pool in self.retired:
-            mine = [worker for worker in self._alive() if worker.listener in pool.members()]
+            mine = [worker for worker in self._alive() if worker.listener in pool.workers]
             assert all(id(worker) in busy or worker.killed for worker in mine)
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""An engine without processes: the test is the worker."""
+"""An engine without processes: whoever uses it plays the workers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from toolrun.processes.engine import Exit, Listener, WorkerInfo, WorkerSpec
 
 
 class MemoryWorker:
-    """Ends when it is told to; one that lingers is only marked then, and ends when the test says so."""
+    """Ends when it is told to; one that lingers is only marked then, and ends when it is made to."""
 
     def __init__(self, listener: Listener, *, lingers: bool = False) -> None:
         self.listener = listener
         self.lingers = lingers
         self.requests: list[dict[str, Any]] = []
+        self.cancelled: list[int] = []
+        """The ids of the requests that it was asked to cancel."""
         self.is_ready = False
         self.killed = False
         self.closed = False
@@ -25,7 +27,11 @@ class MemoryWorker:
 
     def send(self, data: bytes, *, at_once: bool = True) -> None:
         assert not self.ended, "nothing may be sent to a worker that has ended"
-        self.requests += [json.loads(line) for line in data.splitlines()]
+        for message in map(json.loads, data.splitlines()):
+            if message.get("cancel"):
+                self.cancelled.append(message["id"])
+            else:
+                self.requests.append(message)
 
     def kill(self) -> None:
         self.killed = True
@@ -41,7 +47,7 @@ class MemoryWorker:
     def describe(self) -> WorkerInfo:
         return WorkerInfo("memory", self.memory)
 
-    # What the test does as the worker.
+    # What a worker does.
 
     def say(self, **message: object) -> None:
         self.listener.received(json.dumps(message).encode() + b"\n")
@@ -61,6 +67,8 @@ class MemoryWorker:
 
 
 class MemoryEngine:
+    """Starts workers that do nothing by themselves, ready at once unless told otherwise."""
+
     def __init__(self, *, ready: bool = True, lingers: bool = False) -> None:
         self.workers: list[MemoryWorker] = []
         self.specs: list[WorkerSpec] = []

@@ -1,0 +1,160 @@
+"""The decisions of a pool, without a pool. `test_pool_machine.py` drives them through any sequence of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from toolrun.scripts.pool_state import (
+    TRANSITIONS,
+    Assign,
+    EndWorker,
+    Event,
+    PoolLimits,
+    PoolState,
+    Refuse,
+    StartWorker,
+    State,
+    WorkerRecord,
+)
+
+Pool = PoolState[WorkerRecord, str]
+LIMITS = PoolLimits(concurrency=2, max_workers=2, idle_timeout=100.0)
+
+
+def ready_worker(pool: Pool, now: float = 0.0) -> WorkerRecord:
+    worker = WorkerRecord(now)
+    pool.starting += 1
+    pool.add(worker)
+    pool.loaded(worker)
+    pool.started()
+    return worker
+
+
+def acquired(pool: Pool) -> WorkerRecord:
+    worker = pool.acquire()
+    assert worker is not None
+    return worker
+
+
+def assigned(actions: Sequence[object]) -> list[str]:
+    return [action.ticket for action in actions if isinstance(action, Assign)]
+
+
+def test_a_worker_that_has_ended_stays_ended() -> None:
+    assert {after for (before, _), after in TRANSITIONS.items() if before is State.ENDED} == {State.ENDED}
+
+
+def test_only_a_worker_that_has_loaded_its_script_becomes_ready() -> None:
+    leading = [pair for pair, after in TRANSITIONS.items() if after is State.READY]
+    assert leading == [(State.STARTING, Event.LOADED)]
+
+
+def test_calls_fill_a_worker_before_another_is_started() -> None:
+    pool: Pool = PoolState(LIMITS)
+    assert pool.acquire() is None
+    assert pool.enqueue("a") == (StartWorker(),)
+    assert pool.enqueue("b") == ()
+    assert pool.enqueue("c") == (StartWorker(),)
+    assert pool.enqueue("d") == pool.enqueue("e") == (), "there are as many as there may be"
+
+
+def test_those_who_wait_come_first_and_in_order() -> None:
+    pool: Pool = PoolState(replace(LIMITS, max_workers=1))
+    worker = ready_worker(pool)
+    acquired(pool)
+    acquired(pool)
+    for ticket in "abc":
+        pool.enqueue(ticket)
+    assert pool.acquire() is None
+    assert assigned(pool.release(worker, 1.0)) == ["a"]
+    pool.withdraw("b")
+    assert assigned(pool.release(worker, 1.0)) == ["c"]
+    assert worker.load == 2
+
+
+def test_a_call_that_is_given_up_takes_its_worker_with_it_once_the_others_have_ended() -> None:
+    pool: Pool = PoolState(LIMITS)
+    worker = ready_worker(pool)
+    acquired(pool)
+    acquired(pool)
+    assert pool.give_up(worker) == ()
+    assert (worker.state, worker.load) == (State.DRAINING, 1)
+    assert pool.acquire() is None
+    assert pool.release(worker, 1.0) == [EndWorker(worker, kill=True)]
+    assert (worker.state, pool.workers) == (State.ENDED, [])
+
+
+@pytest.mark.parametrize(
+    ("limits", "now", "memory"),
+    [({"max_calls": 1}, 0.0, None), ({"max_age": 5.0}, 5.0, None), ({"max_memory": 10}, 0.0, 10)],
+)
+def test_a_worn_out_worker_is_closed_after_its_call(limits: dict[str, int], now: float, memory: int | None) -> None:
+    pool: Pool = PoolState(replace(LIMITS, **limits))
+    worker = ready_worker(pool)
+    acquired(pool)
+    assert pool.release(worker, now, memory) == [EndWorker(worker, kill=False)]
+    fresh: Pool = PoolState(replace(LIMITS, **{name: value + 1 for name, value in limits.items()}))
+    worker = ready_worker(fresh)
+    acquired(fresh)
+    assert fresh.release(worker, now, memory) == ()
+
+
+def test_idle_workers_end_and_busy_ones_do_not() -> None:
+    pool: Pool = PoolState(replace(LIMITS, concurrency=1))
+    busy, idle = ready_worker(pool, 0.0), ready_worker(pool, 1.0)
+    assert acquired(pool) is busy
+    assert pool.next_idle() == 100.0
+    assert pool.end_idle(100.9) == []
+    assert pool.end_idle(101.0) == [EndWorker(idle, kill=False)]
+    assert pool.workers == [busy]
+
+
+def test_a_failed_start_refuses_those_who_wait_only_if_no_other_can_help() -> None:
+    pool: Pool = PoolState(replace(LIMITS, concurrency=1))
+    pool.enqueue("a")
+    pool.enqueue("b")
+    assert pool.start_failed(None, 0.0, is_final=False) == (), "the other start may succeed"
+    assert pool.start_failed(None, 0.0, is_final=False) == (Refuse(("a", "b")),)
+    pool.enqueue("c")
+    pool.enqueue("d")
+    assert pool.start_failed(None, 0.0, is_final=True) == (Refuse(("c", "d")),)
+    ready_worker(pool)
+    acquired(pool)
+    pool.enqueue("e")
+    assert pool.start_failed(None, 0.0, is_final=True) == (), "a worker is there"
+
+
+def test_workers_that_keep_dying_are_not_started_for_a_while() -> None:
+    pool: Pool = PoolState(LIMITS)
+    for now in range(5):
+        worker = ready_worker(pool)
+        assert pool.died(worker, float(now))[0]
+        assert not pool.died(worker, float(now))[0], "it is counted once"
+    assert pool.closed_for(4.0) == 30.0
+    assert pool.start_delay(4.0) > 0
+    worker = ready_worker(pool)
+    assert pool.closed_for(4.0) == 0.0
+    acquired(pool)
+    pool.release(worker, 5.0)
+    assert pool.start_delay(5.0) == 0.0, "an answer proves that all is well"
+
+
+def test_a_retired_pool_ends_its_workers_with_their_last_calls() -> None:
+    pool: Pool = PoolState(replace(LIMITS, concurrency=1))
+    busy, free = ready_worker(pool), ready_worker(pool)
+    assert acquired(pool) is busy
+    assert pool.retire() == [EndWorker(free, kill=False)]
+    assert pool.is_closed
+    assert pool.release(busy, 1.0) == [EndWorker(busy, kill=False)]
+
+
+def test_a_closed_pool_refuses_those_who_wait_and_kills_what_runs() -> None:
+    pool: Pool = PoolState(replace(LIMITS, max_workers=1, concurrency=1))
+    worker = ready_worker(pool)
+    acquired(pool)
+    pool.enqueue("a")
+    assert pool.close() == (Refuse(("a",)),)
+    assert pool.end_all() == [EndWorker(worker, kill=True)]
