@@ -50,6 +50,8 @@ class Content:
     """For a model, in the form of MCP: `{"type": "text", "text": …}`, `{"type": "image", "data": …, "mimeType": …}`."""
     data: JSON = None
     """For a program. None: the text of the blocks, or the blocks themselves if there is more than text."""
+    is_normal: bool = field(default=False, repr=False, compare=False)
+    """Whether all of it is JSON data in the form of MCP that nobody else holds, so that it need not be copied."""
 
 
 @dataclass(slots=True)
@@ -146,6 +148,8 @@ def shorten(text: str, limit: int | None) -> str:
 def normalise_result(value: object) -> tuple[JSON, tuple[dict[str, JSON], ...]]:
     """Whatever a tool returned, as data for a program, and as blocks for a model if it returned content."""
     if type(value) is Content:
+        if value.is_normal:
+            return _data(value.blocks) if value.data is None else value.data, tuple(value.blocks)
         blocks = normalise(value.blocks)
         data = normalise(value.data) if value.data is not None else _data(cast(list[dict[str, JSON]], blocks))
     else:

@@ -23,7 +23,7 @@ class Slot:
         """The caller has its answer."""
         if self._is_shared:
             self._limiter.running -= 1
-            if self._limiter.queued:
+            if self._limiter.waiting:
                 self._limiter.admit()
 
     def release_tool(self) -> None:
@@ -50,7 +50,7 @@ class Limiter:
     def __init__(self, max_concurrency: int, max_queue: int) -> None:
         self.max_concurrency = max_concurrency
         self._max_queue = max_queue
-        self._waiting: deque[_Waiter] = deque()
+        self.waiting: deque[_Waiter] = deque()
         self._shared, self._unshared = Slot(self, True, None), Slot(self, False, None)
         """The slots of tools without a limit: nothing tells one from another."""
         self.of_tool: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Limiter:
 
     @property
     def queued(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def acquire_nowait(self, is_shared: bool) -> Slot:
         """A slot for a tool without a limit, when a shared one is known to be free."""
@@ -76,12 +76,12 @@ class Limiter:
         slot = self._try_acquire(tool, concurrency, is_shared)
         if slot is not None:
             return slot
-        if len(self._waiting) >= self._max_queue:
+        if len(self.waiting) >= self._max_queue:
             raise OverloadedError(
                 f"Too many calls: {self.running} are running and {self.queued} are waiting. Try again later."
             )
         waiter = _Waiter(tool, concurrency, is_shared, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
+        self.waiting.append(waiter)
         try:
             async with asyncio.timeout(timeout):
                 return await waiter.slot
@@ -90,7 +90,7 @@ class Limiter:
                 waiter.slot.result().release_shared()
                 waiter.slot.result().release_tool()
             else:
-                self._waiting.remove(waiter)
+                self.waiting.remove(waiter)
             if isinstance(error, TimeoutError):
                 raise CallTimeoutError(
                     f"Tool '{tool}' did not get its turn before the deadline: too many calls are running.",
@@ -111,10 +111,10 @@ class Limiter:
 
     def admit(self) -> None:
         """Give free slots to those who wait, first come, first served."""
-        for waiter in list(self._waiting):
+        for waiter in list(self.waiting):
             if waiter.slot.done():
                 continue
             slot = self._try_acquire(waiter.tool, waiter.concurrency, waiter.is_shared)
             if slot is not None:
-                self._waiting.remove(waiter)
+                self.waiting.remove(waiter)
                 waiter.slot.set_result(slot)

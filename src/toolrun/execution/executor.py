@@ -155,7 +155,9 @@ class ToolExecutor:
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:
-            result = self._succeeded(call, value if prepared is None else prepared.content(value), repairs)
+            if prepared is not None and prepared.content_of is not None:
+                value = prepared.content_of(value)
+            result = self._succeeded(call, value, repairs)
         self._finish(call, result)
         return result
 

@@ -37,8 +37,8 @@ class PreparedTool:
     """A tool, ready to run."""
 
     __slots__ = (
-        "_has_artifact",
         "concurrency",
+        "content_of",
         "inline",
         "is_valid",
         "name",
@@ -66,13 +66,14 @@ class PreparedTool:
         self.inline: Invoke | None = _inline(tool)
         """What runs the body on the caller's stack, if it may. It then needs no slot, no deadline and no loop."""
         self.run: Run = _runner(tool)
-        self._has_artifact = getattr(tool, "response_format", None) == "content_and_artifact"
+        has_artifact = getattr(tool, "response_format", None) == "content_and_artifact"
+        self.content_of = _without_artifact if has_artifact else None
+        """What a model is to see of a returned value, if that is not all of it."""
 
-    def content(self, value: object) -> object:
-        """What a model is to see of a returned value: of LangChain's (content, artifact) the content."""
-        if self._has_artifact and isinstance(value, tuple) and len(value) == 2:
-            return value[0]
-        return value
+
+def _without_artifact(value: object) -> object:
+    """Of LangChain's (content, artifact) the content."""
+    return value[0] if isinstance(value, tuple) and len(value) == 2 else value
 
 
 def _inline(tool: Any) -> Invoke | None:

@@ -18,17 +18,17 @@ class Breaker:
     """Counts deaths. Open: nothing is started. Then one probe is allowed; its success closes it again."""
 
     def __init__(self) -> None:
-        self._deaths: deque[float] = deque(maxlen=DEATHS)
+        self.deaths: deque[float] = deque(maxlen=DEATHS)
         self._closed_again: float | None = None
 
     def died(self, now: float) -> None:
-        self._deaths.append(now)
-        if len(self._deaths) == DEATHS and now - self._deaths[0] <= WINDOW:
+        self.deaths.append(now)
+        if len(self.deaths) == DEATHS and now - self.deaths[0] <= WINDOW:
             self._closed_again = now + COOL_DOWN
 
     def worked(self) -> None:
         """A worker answered a call: whatever was wrong is over."""
-        self._deaths.clear()
+        self.deaths.clear()
         self._closed_again = None
 
     def open_for(self, now: float) -> float:
@@ -37,5 +37,5 @@ class Breaker:
 
     def wait(self, now: float) -> float:
         """Seconds to wait before the next start: none after the first death, then growing."""
-        recent = sum(1 for death in self._deaths if now - death <= WINDOW)
+        recent = sum(1 for death in self.deaths if now - death <= WINDOW)
         return 0.0 if recent < 2 else min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (recent - 2))

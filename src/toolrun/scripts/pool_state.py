@@ -164,7 +164,8 @@ class PoolState(Generic[W, T]):
         """A call has left its worker. `now` says that it was answered, and when; `memory` is what the worker uses."""
         worker.load -= 1
         if now is not None:
-            self._breaker.worked()
+            if self._breaker.deaths:
+                self._breaker.worked()
             worker.calls += 1
             worker.last_used = now
             if self._wears and self._is_worn_out(worker, now, memory):
