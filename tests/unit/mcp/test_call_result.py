@@ -20,7 +20,7 @@ from toolrun.errors import (
     UnknownToolError,
 )
 from toolrun.mcp.call_result import protocol_failure, read_result, write_result
-from toolrun.result import Content, ToolResult, blocks_of, normalise
+from toolrun.result import Content, ToolResult, normalise, normalise_result
 
 PNG = "iVBORw0KGgo="
 TEXT = {"type": "text", "text": "hello"}
@@ -41,7 +41,7 @@ def test_a_block_that_is_right_is_passed_on_as_it_is(block: dict[str, Any]) -> N
     block = {**block, "annotations": {"audience": ["user"]}}
     content = read_result({"content": [block]})
     assert content.blocks == [block]
-    assert blocks_of(content) == (block,)
+    assert normalise_result(content)[1] == (block,)
 
 
 def test_text_alone_is_also_the_data() -> None:
@@ -77,7 +77,7 @@ def test_a_block_that_cannot_be_read_is_told_and_costs_the_others_nothing(block:
     content = read_result({"content": [TEXT, block]})
     assert content.blocks[0] == TEXT
     assert str(content.blocks[1]["text"]).startswith(text)
-    assert len(blocks_of(content)) == 2
+    assert len(normalise_result(content)[1]) == 2
 
 
 @pytest.mark.parametrize(
@@ -220,4 +220,5 @@ def test_blocks_of_other_makers_become_blocks_of_mcp(block: dict[str, Any], expe
 @pytest.mark.parametrize("blocks", [[TEXT], [IMAGE, AUDIO], [NOTE, BLOB, LINK]])
 def test_what_a_server_said_arrives_at_a_client_as_it_was(blocks: list[Any]) -> None:
     content = read_result({"content": blocks})
-    assert written(ToolResult("t", normalise(content), content=blocks_of(content)))["content"] == blocks
+    data, shown = normalise_result(content)
+    assert written(ToolResult("t", data, content=shown))["content"] == blocks
