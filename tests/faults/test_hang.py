@@ -161,3 +161,47 @@ async def test_a_script_that_dies_before_it_is_ready_is_started_five_times(proje
             assert "exit code 4" in result.error
         assert is_unavailable(results[5])
         assert len(project.starts()) == before + 5
+
+
+COOPERATIVE = '''
+    """Async functions that share a worker."""
+
+    import asyncio
+    from pathlib import Path
+
+    from toolrun_sdk import progress
+
+
+    async def hang(log: str) -> None:
+        """Wait for ever, and write down that it was stopped."""
+        progress(1)
+        try:
+            await asyncio.sleep(600)
+        finally:
+            Path(log).write_text("stopped")
+
+
+    async def wait_for(path: str) -> str:
+        """Wait until a file is there."""
+        progress(1)
+        while not Path(path).exists():
+            await asyncio.sleep(0.005)
+        return "not disturbed"
+'''
+
+
+async def test_a_call_that_is_given_up_stops_while_others_go_on_in_its_worker(project: Project) -> None:
+    """The worker is killed when the others have ended; until then the call must not go on acting."""
+    project.write("shared", COOPERATIVE, concurrency=2)
+    log, gate, under_way = project.root / "log", project.root / "gate", asyncio.Event()
+    async with project.open(max_workers=1) as tools:
+        execute = tools.runtime.executor.execute
+        other = asyncio.create_task(
+            execute("shared.wait_for", {"path": str(gate)}, on_progress=lambda _: under_way.set())
+        )
+        await asyncio.wait_for(under_way.wait(), LIMIT)
+        assert is_timeout(await execute("shared.hang", {"log": str(log)}, timeout=0.5))
+        await until(lambda: log.exists() and log.read_text() == "stopped", "the end of the call in the worker")
+        assert not other.done()
+        gate.touch()
+        assert (await other).result == "not disturbed"

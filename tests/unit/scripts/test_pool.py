@@ -107,6 +107,20 @@ async def test_calls_are_pipelined_to_one_worker_as_far_as_it_declares_and_answe
     assert [await task for task in tasks] == list(range(8))
 
 
+async def test_a_call_that_is_given_up_beside_others_is_cancelled_in_its_worker(make: Make) -> None:
+    pool, engine = make(concurrency=3, max_workers=1)
+    first, second, third = await running(pool, engine, 3)
+    numbers = [request["id"] for request in engine.workers[0].requests]
+    second.cancel()
+    await asyncio.wait([second])
+    assert engine.workers[0].cancelled == [numbers[1]]
+    assert not engine.workers[0].killed
+    engine.workers[0].answer(0)
+    engine.workers[0].answer(2)
+    await asyncio.gather(first, third)
+    assert engine.workers[0].killed
+
+
 async def test_slow_starts_do_not_start_a_second_worker_for_the_same_call(make: Make) -> None:
     pool, engine = make(MemoryEngine(ready=False))
     task = asyncio.create_task(pool.run(request()))
