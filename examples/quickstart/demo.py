@@ -20,7 +20,7 @@ from rich.text import Text
 
 from toolrun import ErrorKind, Health, Runtime, ToolResult
 from toolrun.json import JSON
-from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
+from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
 
 PROJECT = Path(__file__).parent
 
@@ -119,11 +119,11 @@ class Screen:
     failures: list[str] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
 
-    def workers(self) -> list[SeenWorker]:
+    def workers(self) -> list[WorkerProcess]:
         """The workers of the tour, and what is left of those that it had: a process may outlive its worker."""
         workers = find_workers()
-        self._seen |= {worker.id for worker in workers if worker.host == os.getpid()}
-        return [worker for worker in workers if worker.id in self._seen]
+        self._seen |= {worker.tag for worker in workers if worker.host == os.getpid()}
+        return [worker for worker in workers if worker.tag in self._seen]
 
     def line(self, *parts: str | tuple[str, str]) -> None:
         self.console.print(Text.assemble(*parts), soft_wrap=True)
@@ -167,7 +167,7 @@ async def show_step(screen: Screen, number: int, step: Step, runtime: Runtime) -
     if step.shows_envelope:
         entries = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.to_dict().items()]
         screen.fact("envelope", "{" + ",\n ".join(entries) + "}")
-    if step.processes is not None and can_survey():
+    if step.processes is not None and is_supported():
         await show_processes(screen, step.processes)
     screen.expect(step.title, step.is_met_by(result))
 
@@ -181,7 +181,7 @@ async def show_processes(screen: Screen, expected: int) -> None:
             break
         await asyncio.sleep(0.05)
     for worker in workers:
-        name, memory = Path(worker.script).name, f"{worker.memory / 1_000_000:.0f} MB"
+        name, memory = Path(worker.label).name, f"{worker.memory / 1_000_000:.0f} MB"
         screen.fact("processes", f"pid {worker.pid} runs {name} ({memory}), and stays for the next call", "green")
     if not workers:
         screen.fact("processes", "none left, of the script and of what it started", "green")

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolrun.processes.engine import Exit, Listener, Worker, WorkerInfo, WorkerSpec
+from toolrun.processes.engine import Exit, Listener, ProcessSpec, Worker, WorkerInfo
 from toolrun.processes.local import LocalEngine
-from toolrun.processes.process_table import SeenWorker, find_workers
+from toolrun.processes.process_table import WorkerProcess, find_workers
 
 LIMIT = 30.0
 """Seconds that nothing should ever take."""
 
 
-def own_workers() -> list[SeenWorker]:
+def own_workers() -> list[WorkerProcess]:
     """The workers that this process started, as the system has them."""
     return [worker for worker in find_workers() if worker.host == os.getpid()]
 
@@ -68,7 +68,7 @@ class Recorder:
         messages = [json.loads(line) for line in self._received.splitlines()]
         return [message for message in messages if "ready" not in message]
 
-    def start(self, spec: WorkerSpec, listener: Listener) -> Worker:
+    def start(self, spec: ProcessSpec, listener: Listener) -> Worker:
         self.starts += 1
         return _RecordedWorker(self, self._engine.start(spec, _RecordingListener(self, listener)))
 

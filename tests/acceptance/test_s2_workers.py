@@ -48,7 +48,7 @@ async def test_s2_1_1_worker_startup_on_first_call(project: Project) -> None:
         assert not own_workers(), "listing the tools starts no worker that stays"
         first = await call(runtime, "count")
         [worker] = own_workers()
-        assert (worker.pid, worker.script) == (first["pid"], str(project.root / "tools/count.py"))
+        assert (worker.pid, worker.label) == (first["pid"], str(project.root / "tools/count.py"))
         assert first["pid"] != os.getpid()
         assert first["parent"] == os.getpid(), "nothing stands between the worker and its host, not even uv"
         environment = Path(str(first["prefix"]))

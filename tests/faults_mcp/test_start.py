@@ -97,7 +97,7 @@ async def test_a_server_gets_a_clean_environment(servers: Servers, monkeypatch: 
     allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE"} & set(os.environ)
     allowed |= {name for name in os.environ if name.startswith("LC_")}
     assert set(eval(str(result.result))) - {"LC_CTYPE"} == (  # which Python sets for itself
-        allowed | {"OWN", TAG, "TOOLRUN_WORKER", "TOOLRUN_SERVER"}
+        allowed | {"OWN", TAG, "TOOLRUN_WORKER", "TOOLRUN_LABEL"}
     ) - {"LC_CTYPE"}
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from faults_mcp.bench import Servers
 from support.packages import MissingError, give_up, node, npm_install, uv_install
-from toolrun.processes.engine import SERVER_VARIABLE
+from toolrun.processes.tag import LABEL
 from toolrun.tools.context import Progress
 
 HERE = Path(__file__).parent
@@ -317,7 +317,7 @@ class Web:
 
 def process_of(name: str, among: set[int]) -> int:
     """The server's process: the one that toolrun started, and not what that may have started."""
-    wanted = f"{SERVER_VARIABLE}={name}".encode()
+    wanted = f"{LABEL}=MCP server {name}".encode()
     found = []
     for pid in among:
         with suppress(OSError):  # it has ended

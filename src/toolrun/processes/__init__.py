@@ -1,4 +1,4 @@
-"""Processes that cannot outlive us: started, watched, killed with everything they started.
+"""Processes that cannot outlive their host: started, watched, and killed with everything they started.
 
 Knows neither scripts nor MCP.
 """

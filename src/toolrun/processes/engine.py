@@ -1,59 +1,69 @@
-"""The seam between the pool and whatever runs workers: a process here, or an actor on another machine.
+"""The seam between a pool or channel and whatever runs its processes: this machine, or an actor on another one.
 
-Above this line nobody knows of pipes, pids or signals; below it nobody knows of calls.
+Callers know nothing of pipes, pids or signals; engines know nothing of calls, scripts or MCP.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
-
-SERVER_VARIABLE: Final = "TOOLRUN_SERVER"
-"""In the environment of a process that is an MCP server and no worker: its name."""
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSpec:
-    """What is needed to start a worker."""
+class ProcessSpec:
+    """How to start a process."""
 
     name: str
-    """For people: the script's name."""
-    interpreter: Path
-    """The Python of the script's own environment."""
+    """For messages: the name of the script, tool or server."""
+    program: Path
     arguments: tuple[str, ...]
-    """What follows the interpreter: the worker file, the script, options."""
     directory: Path
     """The working directory."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """All the environment variables that it gets."""
+    """The complete environment; the engine adds its own variables."""
     memory: int | None = None
-    """Bytes of address space that it may use."""
+    """The limit on address space, in bytes."""
+    label: str = ""
+    """What `toolrun workers` shows for the process; the name by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a worker ended."""
+    """How a process ended."""
 
     code: int | None
-    """The exit code; negative for a signal, None if it is not known."""
+    """The exit code; negative for a signal, None if unknown."""
     tail: str
-    """The last lines that it wrote on stderr."""
+    """The last lines on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What can be told about a running worker."""
+    """Where a running process is and how much it uses."""
 
     place: str
-    """Where it runs: `pid 123`, or a node and an actor."""
+    """`pid 123`, or a node and an actor."""
     memory: int | None
-    """Bytes that it uses, if that can be told."""
+    """Resident bytes, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """What a worker is doing, as its host sees it."""
+
+    state: str
+    """starting, ready, busy, draining (gets no new calls and ends after its last one) or ending."""
+    calls: int
+    """Calls answered so far."""
+    running: int
+    """Calls not answered yet."""
 
 
 class Listener(Protocol):
-    """Who hears from a worker. Called on the event loop; `ended` is the last call, and comes exactly once."""
+    """Receives the events of a process, on the event loop. `ended` is the last call and comes exactly once."""
 
     def received(self, data: bytes) -> None: ...
 
@@ -62,29 +72,39 @@ class Listener(Protocol):
     def ended(self, exit: Exit) -> None: ...
 
 
+@runtime_checkable
+class StatusReporter(Protocol):
+    """A listener that also knows the status of its worker."""
+
+    ready: asyncio.Future[None]
+    """Done once the worker has started, or has failed to."""
+
+    def status(self) -> WorkerStatus: ...
+
+
 class Worker(Protocol):
-    """A worker that was started."""
+    """A started process."""
 
-    def send(self, data: bytes, *, at_once: bool = True) -> None:
-        """Pass bytes on as soon as the worker takes them. Ignored once it has ended.
+    def send(self, data: bytes, *, coalesce: bool = False) -> None:
+        """Write to its stdin as soon as the pipe takes it. Ignored after the process has ended.
 
-        What need not go at once may wait for the loop's next turn, to go together with what else is sent till then.
+        With `coalesce`, the write may wait for the loop's next iteration, to go out in one piece with others.
         """
 
     def kill(self) -> None:
-        """End it at once, with everything that it started. `ended` follows."""
+        """Kill it and everything it started. `ended` follows."""
 
     async def close(self, grace: float) -> None:
-        """Ask it to end, wait up to `grace` seconds, then kill it. Returns when it has ended."""
+        """Ask it to end, wait up to `grace` seconds, then kill it. Returns after it has ended."""
 
     def describe(self) -> WorkerInfo: ...
 
 
 class Engine(Protocol):
-    """Starts workers."""
+    """Starts processes."""
 
-    def start(self, spec: WorkerSpec, listener: Listener) -> Worker:
-        """Raises OSError if it cannot be started."""
+    def start(self, spec: ProcessSpec, listener: Listener) -> Worker:
+        """Raises OSError if the process cannot be started."""
 
     async def close(self) -> None:
-        """Kill what still runs and let go of everything."""
+        """Kill the remaining processes and release all resources."""

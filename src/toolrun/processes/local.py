@@ -1,9 +1,8 @@
-"""Workers as processes of this machine.
+"""Processes on this machine.
 
-Each is the leader of a process group of its own, with pipes for protocol and log. Death is taken from the process (a
-pidfd), not from the end of its output, which a grandchild may hold open. What a worker started and moved out of its
-group (`setsid`) is found by an environment variable that all of it inherits. A watchdog process does the same for all
-workers if this process is killed.
+Each leads its own process group and has pipes for protocol and log. Its death is read from the process (a pidfd), not
+from the end of its output, which a grandchild may hold open. Descendants that left the group (`setsid`) are found by
+the tag, an environment variable that they inherit. If this process is killed, a watchdog process kills all workers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -23,20 +21,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from toolrun.processes.engine import Exit, Listener, WorkerInfo, WorkerSpec
-from toolrun.processes.fork_guard import Census
-from toolrun.processes.status_file import Board
-from toolrun.processes.watchdog import kill_marked
+from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
+from toolrun.processes.fork_guard import ForkGuard
+from toolrun.processes.status_file import StatusFile
+from toolrun.processes.tag import LABEL, TAG, new_engine_id
+from toolrun.processes.watchdog import kill_tagged
 
 logger = logging.getLogger("toolrun.worker")
 
-MARKER: Final = "TOOLRUN_WORKER"
 _SWEEP: Final = 0.5
-"""Seconds of computing after which what a worker left behind is not looked for any longer."""
+"""Seconds of computing that the search for descendants of a dead worker may take."""
 _WATCHDOG: Final = Path(__file__).with_name("watchdog.py")
 _CHUNK: Final = 1 << 18
 _LOG_CHUNK: Final = 1 << 16
-"""Less, because it can be many lines, and others wait meanwhile."""
+"""Smaller, because it can be many lines, and the event loop waits meanwhile."""
 _PIPE: Final = 1 << 20
 _MAX_LOG_LINE: Final = 8192
 _TAIL_LINES: Final = 20
@@ -44,39 +42,39 @@ _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
 class LocalEngine:
-    """Starts processes, and sees to it that none survives."""
+    """Starts processes, and ensures that none survives."""
 
     def __init__(self) -> None:
-        self._id = secrets.token_hex(8)
+        self._id = new_engine_id()
         self._count = 0
         self._workers: set[LocalWorker] = set()
-        self._board = Board()
-        self._census = Census(MARKER)
+        self._status = StatusFile()
+        self._fork_guard = ForkGuard(TAG)
         self._watchdog: subprocess.Popen[bytes] | None = None
 
-    def start(self, spec: WorkerSpec, listener: Listener) -> LocalWorker:
+    def start(self, spec: ProcessSpec, listener: Listener) -> LocalWorker:
         self._count += 1
-        mark = f"{self._id}:{self._count}"
+        tag = f"{self._id}:{self._count}"
 
         def forget(worker: LocalWorker) -> None:
             self._workers.discard(worker)
-            self._board.remove(mark)
-            self._census.remove(mark)
+            self._status.remove(tag)
+            self._fork_guard.remove(tag)
 
-        worker = LocalWorker(spec, listener, mark, forget)
+        worker = LocalWorker(spec, listener, tag, forget)
         self._workers.add(worker)
-        self._board.add(mark, listener)
-        self._census.add(mark, worker.kill)
-        asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it costs no time
+        self._status.add(tag, listener)
+        self._fork_guard.add(tag, worker.kill)
+        asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it delays nothing
         return worker
 
     def _watch(self) -> None:
-        """Have a watchdog before a script can have started anything, which it can do while it is being imported."""
+        """Start the watchdog before the worker can start anything, which a script may do while it is imported."""
         if self._watchdog is None and self._workers:
             try:
                 self._watchdog = _start_watchdog(self._id)
-            except OSError as error:  # no descriptors, no memory: the next start is another chance
-                logger.warning("the watchdog of the workers cannot be started: %s", error)
+            except OSError as error:  # no descriptors, no memory: the next start tries again
+                logger.warning("cannot start the watchdog of the workers: %s", error)
 
     async def close(self) -> None:
         for worker in list(self._workers):
@@ -92,33 +90,33 @@ class LocalEngine:
 
 
 class LocalWorker:
-    """One process. Everything happens on the event loop that started it."""
+    """One process. Belongs to the event loop that started it."""
 
     def __init__(
         self,
-        spec: WorkerSpec,
+        spec: ProcessSpec,
         listener: Listener,
-        mark: str,
+        tag: str,
         on_gone: Callable[[LocalWorker], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
-        self._mark = mark
+        self._tag = tag
         self._why = ""
         self._on_gone = on_gone
         self._outgoing: deque[memoryview] = deque()
-        self._together: list[bytes] = []
+        self._coalesced: list[bytes] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._log_rest = b""
         self._gone = asyncio.Event()
         self._process = subprocess.Popen(
-            [spec.interpreter, *spec.arguments],
+            [spec.program, *spec.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
             cwd=spec.directory,
-            env={**spec.variables, MARKER: mark},
+            env={**spec.variables, TAG: tag, LABEL: spec.label or spec.name},
             start_new_session=True,
         )
         self.pid = self._process.pid
@@ -131,7 +129,7 @@ class LocalWorker:
         self._in, self._out, self._err = (stream.fileno() for stream in streams if stream is not None)
         try:
             self._connect()
-        except OSError:  # there is no descriptor left to watch it with
+        except OSError:  # no descriptor left to watch it with
             self.kill()
             self._process.wait()
             self._release()
@@ -147,20 +145,20 @@ class LocalWorker:
         self._loop.add_reader(self._err, self._read_log)
         self._watch()
 
-    def send(self, data: bytes, *, at_once: bool = True) -> None:
+    def send(self, data: bytes, *, coalesce: bool = False) -> None:
         if self._gone.is_set():
             return
-        if not at_once or self._together:
-            if not self._together:
-                self._loop.call_soon(self._send_together)
-            self._together.append(data)
+        if coalesce or self._coalesced:
+            if not self._coalesced:
+                self._loop.call_soon(self._send_coalesced)
+            self._coalesced.append(data)
             return
         written = 0 if self._outgoing else self._write(data)
         if written < len(data):
             self._queue(memoryview(data)[written:])
 
-    def _send_together(self) -> None:
-        data, self._together = b"".join(self._together), []
+    def _send_coalesced(self) -> None:
+        data, self._coalesced = b"".join(self._coalesced), []
         self.send(data)
 
     def _queue(self, view: memoryview) -> None:
@@ -201,7 +199,7 @@ class LocalWorker:
             return os.write(self._in, view)
         except BlockingIOError:
             return 0
-        except OSError:  # it has closed its input, or died: its end is reported elsewhere
+        except OSError:  # it has closed its stdin, or died, which is reported elsewhere
             return len(view)
 
     def _flush(self) -> None:
@@ -215,7 +213,7 @@ class LocalWorker:
         self._loop.remove_writer(self._in)
 
     def _read(self) -> bool:
-        """Pass on what there is. False at the end of the output."""
+        """Pass on the output so far. False if there is none."""
         try:
             data = os.read(self._out, _CHUNK)
         except BlockingIOError:
@@ -250,7 +248,7 @@ class LocalWorker:
         self._listener.logged(text)
 
     def _watch(self) -> None:
-        """Have `_died` called when the process has ended."""
+        """Call `_died` when the process has ended."""
         if hasattr(os, "pidfd_open"):
             descriptor = os.pidfd_open(self.pid)
 
@@ -273,7 +271,7 @@ class LocalWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)  # its children; the group's id is ours until it is reaped
         code = self._process.wait()
-        for _ in range(64):  # what it had written before it died; a survivor must not keep us here
+        for _ in range(64):  # its last output; bounded, because a survivor may go on writing
             if not self._read():
                 break
         for _ in range(64):
@@ -284,21 +282,21 @@ class LocalWorker:
                 self._log(last)
         self._release()
         try:
-            if not kill_marked(f"{MARKER}={self._mark}\0".encode(), _SWEEP):
-                logger.warning("the worker %d may have left processes running: not all could be looked at", self.pid)
-        except OSError as error:  # no descriptor to read /proc with; what it left is the watchdog's then
-            logger.warning("what the worker %d left running could not be looked for: %s", self.pid, error)
+            if not kill_tagged(f"{TAG}={self._tag}\0".encode(), _SWEEP):
+                logger.warning("worker %d may have left processes running: not all could be inspected", self.pid)
+        except OSError as error:  # no descriptor left to read /proc with: they are left to the watchdog
+            logger.warning("cannot look for processes that worker %d left running: %s", self.pid, error)
         self._gone.set()
         self._on_gone(self)
         self._listener.ended(Exit(code, "\n".join(self._tail)))
 
     def _close_input(self) -> None:
-        self._together.clear()
+        self._coalesced.clear()
         self._outgoing.clear()
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._loop.remove_writer(self._in)
             self._process.stdin.close()
-            self._in = -1  # the number may soon be that of another file
+            self._in = -1  # the descriptor may soon be another file
 
     def _release(self) -> None:
         self._close_input()
@@ -309,9 +307,9 @@ class LocalWorker:
 
 
 def _start_watchdog(engine: str) -> subprocess.Popen[bytes]:
-    """A process that outlives this one by a moment, and ends all workers then."""
+    """A process that outlives this one by a moment and kills all workers then."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", _WATCHDOG, f"{MARKER}={engine}:"],
+        [sys.executable, "-I", "-S", _WATCHDOG, f"{TAG}={engine}:"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,12 +1,10 @@
-"""The worker processes of this machine, seen from outside the programs that started them.
+"""The worker processes of this machine, read from the system's process table and not from the programs they belong to.
 
-Every worker has a mark in its environment, and all that it starts inherits it. What only its program knows of a worker,
-the program tells (`board.py`).
+A process shows its tag and its label in its environment (`tag.py`). Its host publishes the status (`status_file.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -15,38 +13,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolrun.processes.engine import SERVER_VARIABLE
-from toolrun.processes.local import MARKER
-from toolrun.processes.status_file import Told, read_boards
-from toolrun.scripts.isolated import VARIABLE
+from toolrun.processes.engine import WorkerStatus
+from toolrun.processes.status_file import read_status
+from toolrun.processes.tag import LABEL, TAG, host_of
 
 _ACTIVITIES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
-_WORKER: Final = ("worker", "__main__.py")
+_ORPHANED: Final = "(left behind by a worker)"
 PROC = Path("/proc")
-"""Where the system tells of processes."""
+"""Where the system shows its processes."""
 
 
 @dataclass(frozen=True, slots=True)
-class SeenWorker:
-    """A worker process, with all that it started."""
+class WorkerProcess:
+    """A worker process, together with its descendants."""
 
-    id: str
-    """The mark of the worker, which all that it started has too. None has it again."""
-    script: str
-    """The path of the script; of an isolated function the path of its module, and its name."""
+    tag: str
+    """Unique: no other worker ever has it."""
+    label: str
+    """The path of the script; for an isolated function the path of its module and its name; for a server its name."""
     pid: int
     host: int
-    """The process that started it; 1 or so if that has gone."""
+    """The parent process: the program that started the worker, or 1 if that has ended."""
     activity: str
-    """What the process does, whether for a call or not: running, waiting or stopped."""
+    """What the process does, for a call or not: running, waiting or stopped."""
     age: float
     """Seconds."""
     memory: int
-    """Bytes, of all its processes."""
+    """Bytes, including descendants."""
     processes: int
-    """How many there are: itself, and what it started."""
-    told: Told | None
-    """What its host tells of it, as it was a second ago at most. None: the host tells nothing, or has gone."""
+    """The worker and its descendants."""
+    status: WorkerStatus | None
+    """At most a second old. None: the host publishes none, or has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,48 +53,48 @@ class _Process:
     activity: str
     age: float
     memory: int
-    mark: str
-    script: str
-    """Empty for what a worker started."""
+    tag: str
+    label: str
+    """Empty for a descendant of a worker."""
 
 
-def can_survey() -> bool:
-    """Whether this system tells what the environment of a process is."""
+def is_supported() -> bool:
+    """Whether this system shows the environment of processes."""
     return sys.platform == "linux" and (PROC / "self" / "environ").exists()
 
 
-def find_workers() -> list[SeenWorker]:
-    """This user's workers, the oldest first. What a worker left behind when it died counts as one, by its oldest."""
+def find_workers() -> list[WorkerProcess]:
+    """This user's workers, oldest first. Processes that a dead worker left behind count as one, led by the oldest."""
     groups: dict[str, list[_Process]] = {}
-    for process in _marked():
-        groups.setdefault(process.mark, []).append(process)
-    leaders = [max(group, key=lambda process: (bool(process.script), process.age)) for group in groups.values()]
-    told: dict[str, Told] = {}
+    for process in _tagged():
+        groups.setdefault(process.tag, []).append(process)
+    leaders = [max(group, key=lambda process: (bool(process.label), process.age)) for group in groups.values()]
+    status: dict[str, WorkerStatus] = {}
     for host in {leader.parent for leader in leaders}:
-        told |= read_boards(PROC / str(host))
-    found = [_worker(leader, groups[leader.mark], told.get(leader.mark)) for leader in leaders]
+        status |= read_status(PROC / str(host))
+    found = [_worker(leader, groups[leader.tag], status.get(leader.tag)) for leader in leaders]
     return sorted(found, key=lambda worker: (-worker.age, worker.pid))
 
 
-def _worker(leader: _Process, group: list[_Process], told: Told | None) -> SeenWorker:
-    return SeenWorker(
-        id=leader.mark,
-        script=leader.script or "(left behind by a worker)",
+def _worker(leader: _Process, group: list[_Process], status: WorkerStatus | None) -> WorkerProcess:
+    return WorkerProcess(
+        tag=leader.tag,
+        label=leader.label or _ORPHANED,
         pid=leader.pid,
         host=leader.parent,
         activity=leader.activity,
         age=leader.age,
         memory=sum(process.memory for process in group),
         processes=len(group),
-        told=told,
+        status=status,
     )
 
 
-def _marked() -> Iterator[_Process]:
+def _tagged() -> Iterator[_Process]:
     uptime = float((PROC / "uptime").read_text().split()[0])
     for entry in PROC.iterdir():
         if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile, or is another user's
+            with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile, or belongs to another user
                 process = _read(entry, uptime)
                 if process is not None:
                     yield process
@@ -110,10 +107,9 @@ def _read(entry: Path, uptime: float) -> _Process | None:
         variable.partition("=")[::2]
         for variable in (entry / "environ").read_bytes().decode("utf-8", "replace").split("\0")
     )
-    mark = variables.get(MARKER)
-    if mark is None:
+    tag = variables.get(TAG)
+    if tag is None:
         return None
-    command = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     # The name of the program, which may contain anything, stands in parentheses before the fields.
     fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
     return _Process(
@@ -122,18 +118,15 @@ def _read(entry: Path, uptime: float) -> _Process | None:
         activity=_ACTIVITIES.get(fields[0], fields[0]),
         age=max(0.0, uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")),
         memory=int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
-        mark=mark,
-        script=_script(command, variables),
+        tag=tag,
+        label=variables.get(LABEL, "") if _innermost_pid(fields[1]) == host_of(tag) else "",
     )
 
 
-def _script(command: list[str], variables: dict[str, str]) -> str:
-    """What a worker runs; nothing for a process that is no worker."""
-    if SERVER_VARIABLE in variables:
-        return f"MCP server {variables[SERVER_VARIABLE]}"
-    if len(command) < 3 or Path(command[1]).parts[-2:] != _WORKER:
-        return ""
-    with suppress(KeyError, ValueError, TypeError):
-        target = json.loads(variables[VARIABLE])
-        return f"{target['path']}:{target['function']}"
-    return command[2]
+def _innermost_pid(pid: str) -> str:
+    """The number that a process has for itself, which in a container is not the one that it has here."""
+    with suppress(OSError):
+        for line in (PROC / pid / "status").read_text(errors="replace").splitlines():
+            if line.startswith("NSpid:"):
+                return line.split()[-1]
+    return pid

@@ -1,11 +1,10 @@
-"""What a program tells of its workers to `toolrun workers`, which is another: the state of each, and its calls.
+"""The status of a program's workers, in a file that `toolrun workers`, another program, can read.
 
-It stands in a file in memory (memfd) that the program holds open, and that `toolrun workers` finds among the open files
-of the program in /proc. So nothing is on disk, no other user can read it, and nothing is left of it when the program
-ends, in whichever way. A new version is a new file that takes the place of the one before, under the same number: who
-reads gets all of one or all of the other.
+The file is in memory (memfd), held open by the program, and found by the reader among the program's open files in
+/proc. So nothing is on disk, no other user can read it, and nothing remains when the program ends, however it ends. A
+new version is a new file that replaces the old one under the same descriptor: a reader gets all of one version.
 
-A call does not touch it. The workers are looked at once a second, and what is told is written if it has changed.
+A call does not touch the file. It is updated once a second, if something has changed.
 """
 
 from __future__ import annotations
@@ -15,56 +14,41 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
-from toolrun.processes.engine import Listener
-from toolrun.scripts.pool_state import State
-from toolrun.scripts.pooled_worker import PooledWorker
+from toolrun.processes.engine import Listener, StatusReporter, WorkerStatus
 
 _NAME: Final = "toolrun-workers"
 _LINK: Final = f"/memfd:{_NAME} (deleted)"
 """How /proc shows such a file."""
 _INTERVAL: Final = 1.0
-"""Seconds between two looks."""
-_WORDS: Final = {State.STARTING: "starting", State.DRAINING: "draining", State.ENDED: "ending"}
+"""Seconds between two updates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a program tells of one of its workers."""
+class StatusFile:
+    """Publishes the status of workers from `add` to `remove`. Belongs to one event loop.
 
-    state: str
-    """starting, ready, busy, draining (it gets no new calls, and ends with its last one) or ending."""
-    calls: int
-    """How many it has answered."""
-    running: int
-    """How many it has not answered yet."""
-
-
-class Board:
-    """Tells of the workers that are added, until they are removed. Belongs to one event loop.
-
-    Where there are no such files (outside Linux), or no descriptor is left for one, nothing is told.
+    Without memfd (outside Linux), or without a free descriptor, nothing is published.
     """
 
     def __init__(self) -> None:
-        self._members: dict[str, PooledWorker] = {}
+        self._workers: dict[str, StatusReporter] = {}
         self._content = b""
         self._file: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, mark: str, listener: Listener) -> None:
-        """`listener` is who hears from the worker; of its calls only a member of a pool knows."""
-        if isinstance(listener, PooledWorker) and hasattr(os, "memfd_create"):
-            self._members[mark] = listener
-            listener.ready.add_done_callback(lambda _: self._look_in(0.0))
-            self._look_in(0.0)
+    def add(self, tag: str, listener: Listener) -> None:
+        """Ignores a listener that cannot report a status."""
+        if isinstance(listener, StatusReporter) and hasattr(os, "memfd_create"):
+            self._workers[tag] = listener
+            listener.ready.add_done_callback(lambda _: self._update_in(0.0))
+            self._update_in(0.0)
 
-    def remove(self, mark: str) -> None:
-        self._members.pop(mark, None)
-        if self._members:
+    def remove(self, tag: str) -> None:
+        self._workers.pop(tag, None)
+        if self._workers:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -72,20 +56,19 @@ class Board:
             os.close(self._file)
         self._timer, self._file, self._content = None, None, b""
 
-    def _look_in(self, delay: float) -> None:
+    def _update_in(self, delay: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._members:  # a worker may be gone before it was ready
-            self._timer = asyncio.get_running_loop().call_later(delay, self._look)
+        if self._workers:  # a worker may be gone before it was ready
+            self._timer = asyncio.get_running_loop().call_later(delay, self._update)
 
-    def _look(self) -> None:
-        told = {mark: (_state(it), it.calls, it.load) for mark, it in self._members.items()}
-        content = json.dumps(told).encode()
+    def _update(self) -> None:
+        content = json.dumps({tag: astuple(worker.status()) for tag, worker in self._workers.items()}).encode()
         if content != self._content:
-            with suppress(OSError):  # no descriptor or no memory left: the next look is another chance
+            with suppress(OSError):  # no descriptor or no memory left: the next update tries again
                 self._write(content)
                 self._content = content
-        self._look_in(_INTERVAL)
+        self._update_in(_INTERVAL)
 
     def _write(self, content: bytes) -> None:
         with os.fdopen(os.memfd_create(_NAME), "wb", buffering=0) as draft:
@@ -96,31 +79,27 @@ class Board:
                 os.dup2(draft.fileno(), self._file, inheritable=False)
 
 
-def read_boards(process: Path) -> dict[str, Told]:
-    """What a process tells of its workers, by their marks. `process` is its directory in /proc."""
-    told: dict[str, Told] = {}
-    for file in _boards(process):
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # gone, or by a version that writes otherwise
-            told |= _read(file)
-    return told
+def read_status(process: Path) -> dict[str, WorkerStatus]:
+    """The status of a program's workers by tag. `process` is the program's directory in /proc."""
+    found: dict[str, WorkerStatus] = {}
+    for file in _status_files(process):
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # gone, or in the format of another version
+            found |= _read(file)
+    return found
 
 
-def _boards(process: Path) -> Iterator[Path]:
-    with suppress(OSError):  # it has ended, or is another user's
+def _status_files(process: Path) -> Iterator[Path]:
+    with suppress(OSError):  # the process has ended, or belongs to another user
         for entry in (process / "fd").iterdir():
             with suppress(OSError):
                 if str(entry.readlink()) == _LINK:
                     yield entry
 
 
-def _read(file: Path) -> dict[str, Told]:
-    # The number may be that of another file by now: one that makes an open wait, or has what is meant for others.
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as board:
-        if str(Path(f"/proc/self/fd/{board.fileno()}").readlink()) != _LINK:
+def _read(file: Path) -> dict[str, WorkerStatus]:
+    # The descriptor may be another file by now: one whose open blocks, or whose content is meant for others.
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+        if str(Path(f"/proc/self/fd/{opened.fileno()}").readlink()) != _LINK:
             return {}
-        content = json.loads(board.read())
-    return {mark: Told(str(state), int(calls), int(load)) for mark, (state, calls, load) in content.items()}
-
-
-def _state(member: PooledWorker) -> str:
-    return _WORDS.get(member.state) or ("busy" if member.load else "ready")
+        content = json.loads(opened.read())
+    return {tag: WorkerStatus(str(state), int(calls), int(running)) for tag, (state, calls, running) in content.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolrun.json import JSON
-from toolrun.processes.engine import WorkerSpec
+from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.request import Request
@@ -38,7 +38,7 @@ class IsolatedTools:
         if pool is None:
             spec = _spec(tool)
 
-            async def make_spec() -> WorkerSpec:
+            async def make_spec() -> ProcessSpec:
                 return spec
 
             pool = self._pools[tool.name] = Pool(tool.name, self._engine, make_spec)
@@ -50,7 +50,7 @@ class IsolatedTools:
         await self._engine.close()
 
 
-def _spec(tool: FunctionTool[..., Any]) -> WorkerSpec:
+def _spec(tool: FunctionTool[..., Any]) -> ProcessSpec:
     function = tool.function
     target = {
         "module": function.__module__,
@@ -58,10 +58,11 @@ def _spec(tool: FunctionTool[..., Any]) -> WorkerSpec:
         "function": function.__qualname__,
         "search": [entry for entry in sys.path if entry],
     }
-    return WorkerSpec(
+    return ProcessSpec(
         name=tool.name,
-        interpreter=Path(sys.executable),
+        program=Path(sys.executable),
         arguments=(str(_WORKER / "__main__.py"), str(_WORKER / "isolated_function.py")),
         directory=Path.cwd(),
         variables={**os.environ, VARIABLE: json.dumps(target)},
+        label=f"{target['path']}:{target['function']}",
     )

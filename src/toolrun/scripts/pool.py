@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from toolrun.errors import CallError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON
-from toolrun.processes.engine import Engine, WorkerSpec
+from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.scripts.pool_state import Actions, Assign, EndWorker, PoolLimits, PoolState, Refuse, StartWorker, State
 from toolrun.scripts.pooled_worker import PooledWorker
 from toolrun.scripts.request import Request
@@ -41,7 +41,7 @@ class Pool:
         self,
         name: str,
         engine: Engine,
-        make_spec: Callable[[], Awaitable[WorkerSpec]],
+        make_spec: Callable[[], Awaitable[ProcessSpec]],
         limits: PoolLimits = PoolLimits(),  # noqa: B008  frozen, so one for all is fine
     ) -> None:
         self.name = name

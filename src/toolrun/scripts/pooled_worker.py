@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
-from toolrun.processes.engine import Engine, Exit, Worker, WorkerInfo, WorkerSpec
+from toolrun.processes.engine import Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
 from toolrun.scripts.pool_state import PoolLimits, PoolState, State, WorkerRecord
 from toolrun.scripts.request import Request
 from toolrun.scripts.wire import (
@@ -32,6 +32,7 @@ logger = logging.getLogger("toolrun.worker")
 
 _NUMBERS: Final = itertools.count(1)
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_STATUS_WORDS: Final = {State.STARTING: "starting", State.DRAINING: "draining", State.ENDED: "ending"}
 
 
 class Owner(Protocol):
@@ -65,7 +66,7 @@ class PooledWorker(WorkerRecord):
         self._lines = Lines()
         self._running: dict[int, Request] = {}
 
-    def start(self, engine: Engine, spec: WorkerSpec) -> None:
+    def start(self, engine: Engine, spec: ProcessSpec) -> None:
         """Raises OSError if it cannot be started."""
         self._worker = engine.start(spec, self)
 
@@ -84,9 +85,9 @@ class PooledWorker(WorkerRecord):
         if request.call is not None:
             request.call.phase = ""  # from here on the call may have had effects
         # A worker that is busy anyway need not be woken for each request.
-        is_idle = not self._running
+        is_busy = bool(self._running)
         self._running[number] = request
-        self._worker.send(data, at_once=is_idle)
+        self._worker.send(data, coalesce=is_busy)
 
     def give_up(self, request: Request) -> None:
         """Nobody waits for this call any more, but it may go on in the worker."""
@@ -107,6 +108,11 @@ class PooledWorker(WorkerRecord):
     def describe(self) -> WorkerInfo | None:
         """Where it runs and what it uses, once it was started."""
         return None if self._worker is None else self._worker.describe()
+
+    def status(self) -> WorkerStatus:
+        """For `toolrun workers`."""
+        state = _STATUS_WORDS.get(self.state) or ("busy" if self.load else "ready")
+        return WorkerStatus(state, self.calls, self.load)
 
     def received(self, data: bytes) -> None:
         if not self._running and self.state is State.ENDED:

@@ -22,7 +22,7 @@ from toolrun.config.load import Config
 from toolrun.config.value_type import KIND_OF, SECONDS, count
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.json import JSON, Schema, dumps, loads
-from toolrun.processes.engine import Engine, WorkerSpec
+from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.scripts.environment import Environments, Requirements, read_requirements
 from toolrun.scripts.pep723 import find_fault
 from toolrun.scripts.pool import Pool, RetiredError
@@ -270,16 +270,17 @@ class Script:
         )
         return Pool(self.name, self._services.engine, lambda: self._spec(version), limits)
 
-    async def _spec(self, version: Version, *options: str) -> WorkerSpec:
+    async def _spec(self, version: Version, *options: str) -> ProcessSpec:
         interpreter = await self._interpreter(version)
         options = options or ("--concurrency", str(version.declared.concurrency))
-        return WorkerSpec(
+        return ProcessSpec(
             name=self.name,
-            interpreter=interpreter,
+            program=interpreter,
             arguments=(str(WORKER / "__main__.py"), str(self.path), *options),
             directory=self._services.config.root,
             variables=self._services.variables,
             memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
+            label=str(self.path),
         )
 
     async def _interpreter(self, version: Version) -> Path:

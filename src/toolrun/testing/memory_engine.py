@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from toolrun.processes.engine import Exit, Listener, WorkerInfo, WorkerSpec
+from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 
 
 class MemoryWorker:
@@ -25,7 +25,7 @@ class MemoryWorker:
         self._end = asyncio.Event()
         self.memory = 0
 
-    def send(self, data: bytes, *, at_once: bool = True) -> None:
+    def send(self, data: bytes, *, coalesce: bool = False) -> None:
         assert not self.ended, "nothing may be sent to a worker that has ended"
         for message in map(json.loads, data.splitlines()):
             if message.get("cancel"):
@@ -71,12 +71,12 @@ class MemoryEngine:
 
     def __init__(self, *, ready: bool = True, lingers: bool = False) -> None:
         self.workers: list[MemoryWorker] = []
-        self.specs: list[WorkerSpec] = []
+        self.specs: list[ProcessSpec] = []
         self.ready = ready
         self.lingers = lingers
         self.failure: OSError | None = None
 
-    def start(self, spec: WorkerSpec, listener: Listener) -> MemoryWorker:
+    def start(self, spec: ProcessSpec, listener: Listener) -> MemoryWorker:
         if self.failure is not None:
             raise self.failure
         worker = MemoryWorker(listener, lingers=self.lingers)

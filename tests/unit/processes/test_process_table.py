@@ -1,22 +1,21 @@
-"""What the survey makes of what the system tells of processes. The real system is asked in tests/e2e and acceptance."""
+"""What the process table makes of /proc. The real system is read in tests/e2e and acceptance."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from toolrun.processes import process_table
-from toolrun.processes.local import MARKER
-from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
-from toolrun.processes.status_file import Told
-from toolrun.scripts.isolated import VARIABLE
+from toolrun.processes.engine import WorkerStatus
+from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
+from toolrun.processes.tag import LABEL, TAG
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-WORKER = ("/venv/bin/python", "/somewhere/worker/__main__.py", "/project/tools/x.py", "--concurrency", "1")
+SCRIPT = "/project/tools/x.py"
+HOST = 10
 
 
 class Proc:
@@ -28,17 +27,19 @@ class Proc:
         (root / "self").mkdir()
         (root / "self" / "environ").touch()
 
-    def add(
-        self, pid: int, *command: str, parent: int = 1, started: int = 900, state: str = "S", **variables: str
-    ) -> Path:
+    def add(self, pid: int, *, parent: int = 1, started: int = 900, state: str = "S", **variables: str) -> Path:
         entry = self.root / str(pid)
         entry.mkdir()
         (entry / "environ").write_text("".join(f"{name}={value}\0" for name, value in variables.items()))
-        (entry / "cmdline").write_text("".join(f"{word}\0" for word in command))
         between = " ".join(["0"] * 17)
         (entry / "stat").write_text(f"{pid} (a) strange (name) {state} {parent} {between} {started * TICKS} 0 0\n")
         (entry / "statm").write_text("9 3 1 1 0 1 0\n")
         return entry
+
+    def worker(self, pid: int, number: int = 1, *, parent: int = HOST, label: str = SCRIPT, **more: object) -> Path:
+        """A worker, or with another parent something that one started."""
+        variables = {TAG: f"{HOST}-e:{number}", LABEL: label}
+        return self.add(pid, parent=parent, **variables, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -47,52 +48,65 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
     return Proc(tmp_path)
 
 
-def test_a_worker_is_seen_with_all_that_it_started(proc: Proc) -> None:
-    proc.add(10, "python", "server.py")
-    proc.add(11, *WORKER, parent=10, state="T", **{MARKER: "e:1"})
-    proc.add(12, "sleep", "9", parent=11, started=950, **{MARKER: "e:1"})
-    assert can_survey()
+def test_a_worker_is_listed_with_all_that_it_started(proc: Proc) -> None:
+    proc.add(HOST)
+    proc.worker(11, state="T")
+    proc.worker(12, parent=11, started=950)
+    assert is_supported()
     assert find_workers() == [
-        SeenWorker("e:1", "/project/tools/x.py", 11, 10, "stopped", pytest.approx(100), 2 * 3 * PAGE, 2, told=None)
+        WorkerProcess("10-e:1", SCRIPT, 11, HOST, "stopped", pytest.approx(100), 2 * 3 * PAGE, 2, status=None)
     ]
 
 
-def test_what_its_host_tells_of_a_worker_is_read(proc: Proc) -> None:
-    host = proc.add(10, "python", "server.py")
-    proc.add(11, *WORKER, parent=10, **{MARKER: "e:1"})
-    proc.add(12, *WORKER, parent=10, started=950, **{MARKER: "e:2"})
+def test_a_descendant_that_is_older_by_the_clock_is_not_taken_for_the_worker(proc: Proc) -> None:
+    proc.worker(11, started=900)
+    proc.worker(12, parent=11, started=899)
+    [worker] = find_workers()
+    assert (worker.label, worker.pid, worker.host) == (SCRIPT, 11, HOST)
+
+
+def test_the_status_that_a_host_publishes_is_read(proc: Proc) -> None:
+    host = proc.add(HOST)
+    proc.worker(11, 1)
+    proc.worker(12, 2, started=950)
     (host / "fd").symlink_to("/proc/self/fd")
     with os.fdopen(os.memfd_create("toolrun-workers"), "wb", buffering=0) as file:
-        file.write(b'{"e:1": ["busy", 5, 1], "e:9": ["ready", 3, 0]}')
-        assert [worker.told for worker in find_workers()] == [Told("busy", 5, 1), None]
+        file.write(b'{"10-e:1": ["busy", 5, 1], "10-e:9": ["ready", 3, 0]}')
+        assert [worker.status for worker in find_workers()] == [WorkerStatus("busy", 5, 1), None]
 
 
-def test_what_a_worker_left_behind_is_seen(proc: Proc) -> None:
-    proc.add(12, "sleep", "9", started=960, **{MARKER: "e:1"})
-    proc.add(13, "sleep", "9", started=950, **{MARKER: "e:1"})
+def test_what_a_worker_left_behind_is_listed_as_such(proc: Proc) -> None:
+    proc.worker(12, parent=1, started=960)
+    proc.worker(13, parent=1, started=950)
     [left] = find_workers()
-    assert (left.script, left.pid, left.processes) == ("(left behind by a worker)", 13, 2)
+    assert (left.label, left.pid, left.processes) == ("(left behind by a worker)", 13, 2)
 
 
-def test_an_isolated_function_is_named(proc: Proc) -> None:
-    target = json.dumps({"path": "/project/home.py", "function": "scan"})
-    proc.add(11, *WORKER[:2], "/somewhere/worker/isolated_function.py", **{MARKER: "e:1", VARIABLE: target})
-    assert [worker.script for worker in find_workers()] == ["/project/home.py:scan"]
+def test_a_worker_is_listed_by_its_label(proc: Proc) -> None:
+    proc.worker(11, label="/project/home.py:scan")
+    assert [worker.label for worker in find_workers()] == ["/project/home.py:scan"]
+
+
+def test_a_worker_in_a_container_is_recognised_from_outside(proc: Proc) -> None:
+    host = proc.add(4711)
+    (host / "status").write_text("Name:\tpython\nNSpid:\t4711\t10\n")
+    proc.worker(4712, parent=4711)
+    assert [worker.label for worker in find_workers()] == [SCRIPT]
 
 
 def test_workers_come_in_the_order_of_their_age(proc: Proc) -> None:
     for pid, started in ((11, 980), (12, 20), (13, 500)):
-        proc.add(pid, *WORKER, started=started, **{MARKER: f"e:{pid}"})
+        proc.worker(pid, pid, started=started)
     assert [worker.pid for worker in find_workers()] == [12, 13, 11]
 
 
-def test_a_process_that_ends_while_it_is_looked_at_is_left_out(proc: Proc) -> None:
-    (proc.add(11, *WORKER, **{MARKER: "e:1"}) / "stat").unlink()
-    (proc.add(12, *WORKER, **{MARKER: "e:2"}) / "stat").write_text("")
+def test_a_process_that_ends_while_it_is_read_is_left_out(proc: Proc) -> None:
+    (proc.worker(11, 1) / "stat").unlink()
+    (proc.worker(12, 2) / "stat").write_text("")
     assert find_workers() == []
 
 
 def test_those_of_other_users_are_left_out(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc.add(11, *WORKER, **{MARKER: "e:1"})
+    proc.worker(11)
     monkeypatch.setattr(os, "getuid", lambda: 123_456)
     assert find_workers() == []

@@ -12,14 +12,14 @@ import pytest_asyncio
 from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.json import JSON
-from toolrun.processes.engine import WorkerSpec
+from toolrun.processes.engine import ProcessSpec
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
 from toolrun.testing import MemoryEngine
 from toolrun.tools.context import Call, Progress
 
-SPEC = WorkerSpec("script", Path("python"), (), Path())
+SPEC = ProcessSpec("script", Path("python"), (), Path())
 Make = Callable[..., tuple[Pool, MemoryEngine]]
 
 
@@ -30,7 +30,7 @@ async def make() -> AsyncIterator[Make]:
     def made(engine: MemoryEngine | None = None, **limits: object) -> tuple[Pool, MemoryEngine]:
         engine = engine or MemoryEngine()
 
-        async def spec() -> WorkerSpec:
+        async def spec() -> ProcessSpec:
             return SPEC
 
         pools.append(Pool("script", engine, spec, PoolLimits(**limits)))  # type: ignore[arg-type]

@@ -18,13 +18,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
 from toolrun.json import JSON
-from toolrun.processes.engine import WorkerSpec
+from toolrun.processes.engine import ProcessSpec
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
 from toolrun.testing import MemoryEngine, MemoryWorker
 
-SPEC = WorkerSpec("script", Path("python"), (), Path())
+SPEC = ProcessSpec("script", Path("python"), (), Path())
 START_TIMEOUT = 10.0
 
 
@@ -270,7 +270,7 @@ class PoolMachine(RuleBasedStateMachine):
     # The machine's own.
 
     def _new_pool(self) -> Pool:
-        async def make_spec() -> WorkerSpec:
+        async def make_spec() -> ProcessSpec:
             await asyncio.sleep(0)
             return SPEC
 

@@ -9,7 +9,7 @@ import click
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
 from toolrun.json import JSON
-from toolrun.processes.process_table import SeenWorker, can_survey, find_workers
+from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
 
 
 @click.command(name="workers")
@@ -21,7 +21,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
 
     State and calls of a worker are told by its program. They are those of the last second, and ? where it tells none.
     """
-    if not can_survey():
+    if not is_supported():
         complain("which processes are workers can be told on Linux only")
         return 1
     output = claim_stdout()
@@ -37,14 +37,14 @@ def command(invocation: Invocation, as_json: bool) -> int:
     return 0
 
 
-def _data(worker: SeenWorker) -> dict[str, JSON]:
-    told = worker.told
+def _data(worker: WorkerProcess) -> dict[str, JSON]:
+    status = worker.status
     return {
-        "script": worker.script,
+        "script": worker.label,
         "pid": worker.pid,
-        "state": None if told is None else told.state,
-        "calls": None if told is None else told.calls,
-        "running_calls": None if told is None else told.running,
+        "state": None if status is None else status.state,
+        "calls": None if status is None else status.calls,
+        "running_calls": None if status is None else status.running,
         "age": round(worker.age, 2),
         "memory": worker.memory,
         "processes": worker.processes,
@@ -53,10 +53,10 @@ def _data(worker: SeenWorker) -> dict[str, JSON]:
     }
 
 
-def _row(worker: SeenWorker) -> tuple[str, ...]:
+def _row(worker: WorkerProcess) -> tuple[str, ...]:
     others = worker.processes - 1
     return (
-        near(Path(worker.script)),
+        near(Path(worker.label)),
         f"pid {worker.pid} +{others}" if others else f"pid {worker.pid}",
         _state(worker),
         _calls(worker),
@@ -66,16 +66,16 @@ def _row(worker: SeenWorker) -> tuple[str, ...]:
     )
 
 
-def _state(worker: SeenWorker) -> str:
-    state = "?" if worker.told is None else worker.told.state
+def _state(worker: WorkerProcess) -> str:
+    state = "?" if worker.status is None else worker.status.state
     return f"{state}, stopped" if worker.activity == "stopped" else state
 
 
-def _calls(worker: SeenWorker) -> str:
-    told = worker.told
-    if told is None:
+def _calls(worker: WorkerProcess) -> str:
+    status = worker.status
+    if status is None:
         return "?"
-    return f"{told.calls} done, {told.running} running" if told.running else f"{told.calls} done"
+    return f"{status.calls} done, {status.running} running" if status.running else f"{status.calls} done"
 
 
 def _duration(seconds: float) -> str:

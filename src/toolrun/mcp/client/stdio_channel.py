@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from toolrun.mcp.client.channel import Handlers, Server
 from toolrun.mcp.client.json_rpc import LostError, Params, Pending, Read, Result, Rpc
-from toolrun.processes.engine import SERVER_VARIABLE, Exit, WorkerSpec
+from toolrun.processes.engine import Exit, ProcessSpec
 from toolrun.tools.context import OnProgress
 
 logger = logging.getLogger("toolrun.mcp")
@@ -137,7 +137,7 @@ async def open_stdio(server: Server, handlers: Handlers) -> AsyncIterator[StdioC
         await channel.close()
 
 
-def _spec(server: Server) -> WorkerSpec:
+def _spec(server: Server) -> ProcessSpec:
     """Raises LostError for a program that is not there."""
     settings = server.settings
     variables = {name: value for name, value in server.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
@@ -152,12 +152,13 @@ def _spec(server: Server) -> WorkerSpec:
         raise LostError(f"its program '{settings.command}' was not found{where}; install it, or correct 'command'")
     if not directory.is_dir():
         raise LostError(f"its directory '{directory}' is not there; correct 'cwd'")
-    return WorkerSpec(
+    return ProcessSpec(
         name=server.name,
-        interpreter=Path(program),
+        program=Path(program),
         arguments=settings.args,
         directory=directory,
-        variables={**variables, SERVER_VARIABLE: server.name},
+        variables=variables,
+        label=f"MCP server {server.name}",
     )
 
 
