@@ -27,7 +27,8 @@ from house_watch import watch
 from rich.console import Console
 
 from toolrun import Runtime
-from toolrun.config.load import Config, load_config
+from toolrun.config.load import load_config
+from toolrun.config.model import Config
 from toolrun.errors import ToolrunError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from pathlib import Path
 
     from toolrun.builtins import Handler
-    from toolrun.config.load import Config
+    from toolrun.config.model import Config
     from toolrun.mcp.client.supervisor import Supervisor
     from toolrun.scripts.source import Script
     from toolrun.sources.problem import Problem
@@ -121,7 +121,8 @@ def read_config(source: str | Path | Config | None, *, overrides: Mapping[str, J
     """The configuration that `source` means, with the environment of this process."""
     from pathlib import Path
 
-    from toolrun.config.load import Config, find_config, load_config
+    from toolrun.config.load import find_config, load_config
+    from toolrun.config.model import Config
 
     if isinstance(source, Config):
         return source

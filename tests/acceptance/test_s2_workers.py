@@ -14,7 +14,7 @@ import pytest
 from acceptance.processes import LIMIT, end_of, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
-from toolrun.config.load import WorkersConfig
+from toolrun.config.model import WorkerSettings
 
 COUNTER = '''
     # /// script
@@ -78,7 +78,7 @@ async def test_s2_1_3_worker_idle_timeout(project: Project, caplog: pytest.LogCa
         "tools/count.py",
         COUNTER + f'\n    import atexit, pathlib\n    atexit.register(pathlib.Path("{project.root}/ended").touch)\n',
     )
-    assert WorkersConfig().idle_timeout == 600.0
+    assert WorkerSettings().idle_timeout == 600.0
     async with project.open() as runtime:
         assert runtime.scripts[0].pool.limits.idle_timeout == 600.0, "10 minutes, unless configured"
     (project.root / "ended").unlink()  # of the process that described it

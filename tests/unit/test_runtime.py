@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from toolrun import ConfigError, ErrorKind, Observer, Runtime, ToolResult
-from toolrun.config.load import Config, ToolFiles
-from toolrun.config.model import ToolSettings
+from toolrun.config.model import Config, FileSettings, ToolSettings
 from toolrun.tools.context import Call
 
 Write = Callable[..., Path]
@@ -94,7 +93,7 @@ async def test_without_any_file_the_defaults_hold(tmp_path: Path, monkeypatch: p
 async def test_a_project_is_opened_by_a_configuration(write: Write, tmp_path: Path) -> None:
     write("elsewhere/sums.py", ADD)
     write("tools/ignored.py", ADD.replace("add", "ignored"))
-    config = Config(None, tmp_path, timeout=3, files=ToolFiles(python=("elsewhere/*.py",)))
+    config = Config(None, tmp_path, timeout=3, files=FileSettings(python=("elsewhere/*.py",)))
     async with Runtime.open(config) as runtime:
         assert (names(runtime), runtime.executor.timeout) == (["add"], 3)
 

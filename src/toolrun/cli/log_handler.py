@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from toolrun.cli.output import paint, visible
-from toolrun.config.load import LogConfig
+from toolrun.config.model import LogSettings
 
 _LEVELS: Final = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.DEBUG}
 _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
 
 
-def set_up_log(config: LogConfig, verbosity: int) -> None:
+def set_up_log(config: LogSettings, verbosity: int) -> None:
     """Log to stderr from the level of the configuration on, or from a lower one that -v asks for."""
     configured: int = logging.getLevelNamesMapping()[config.level.upper()]
     level = min(configured, _LEVELS[min(verbosity, 2)])

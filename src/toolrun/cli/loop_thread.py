@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 from toolrun.cli.options import Invocation
 from toolrun.cli.session import end_loop
-from toolrun.config.load import Config
+from toolrun.config.model import Config
 from toolrun.runtime import Runtime
 
 T = TypeVar("T")

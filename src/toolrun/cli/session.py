@@ -22,7 +22,7 @@ import click
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.options import Invocation
 from toolrun.cli.output import inform
-from toolrun.config.load import Config
+from toolrun.config.model import Config
 from toolrun.runtime import Runtime, read_config
 
 T = TypeVar("T")

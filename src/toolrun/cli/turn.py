@@ -17,8 +17,7 @@ import click
 from toolrun.cli.output import Output, inform
 from toolrun.clients.choice import Choice, open_client
 from toolrun.clients.events import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
-from toolrun.config.load import Config
-from toolrun.config.model import ModelSettings
+from toolrun.config.model import Config, ModelSettings
 from toolrun.errors import SideEffects
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult

@@ -1,1 +1,1 @@
-"""toolrun.toml, environment variables and flags, read into one frozen `Config`."""
+"""toolrun.toml, environment variables and flags, loaded into one frozen `Config`."""

@@ -1,9 +1,9 @@
 """toolrun.toml + environment + flags → one frozen `Config`.
 
-Knows what can be set and what a value must look like; knows nothing of the tools, the executor or the log that use it.
-Reads no `os.environ`: the variables are an argument. All mistakes of a configuration are reported together.
+Knows the sections, their keys and the type of each value; knows nothing of the tools, the executor or the log that use
+them. The environment is an argument, not `os.environ`. All mistakes of a configuration are reported together.
 
-A new section is a dataclass, a field of `Config` and a line in `SECTIONS`.
+A new section needs a dataclass and a field of `Config` in model.py, and a line in `SECTIONS`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from toolrun.config.model import Limits, McpSettings, ModelSettings, ServerSettings, ToolSettings, VoiceSettings
+from toolrun.config.model import (
+    Config,
+    FileSettings,
+    Limits,
+    LogSettings,
+    McpSettings,
+    ModelSettings,
+    ServerSettings,
+    ToolSettings,
+    VoiceSettings,
+    WorkerSettings,
+)
 from toolrun.config.parse import parse_toml, read_text
-from toolrun.config.value_type import DELAYS, KIND_OF, PATTERNS, SECONDS, TEXT_TABLE, Kind, count, one_of
+from toolrun.config.value_type import DELAYS, PATTERNS, SECONDS, TEXT_TABLE, VALUE_TYPES, ValueType, count, one_of
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
@@ -28,106 +39,32 @@ FILE_NAME = "toolrun.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFiles:
-    """The files that tools come from: glob patterns, relative to the configuration file."""
-
-    python: tuple[str, ...] = ("tools/*.py",)
-    catalogs: tuple[str, ...] = ("tools/*.json", "tools/*.yaml", "tools/*.yml", "tools/*.toml")
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig:
-    """What is logged to stderr, and how."""
-
-    level: str = "warning"
-    format: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkersConfig:
-    """The processes that script tools run in. What a script asks for in its own metadata is capped by these."""
-
-    max_workers: int = 4
-    """Processes for one script."""
-    max_concurrency: int = 32
-    """Calls that one process may run at the same time, if its script declares that it can."""
-    idle_timeout: float = 600.0
-    """Seconds without a call after which a process ends."""
-    start_timeout: float = 60.0
-    """Seconds that a process may take until it is ready; making its environment does not count."""
-    max_calls: int | None = None
-    """Calls after which a process is replaced."""
-    max_age: float | None = None
-    """Seconds after which a process is replaced, between two calls."""
-    max_memory_mb: int | None = None
-    """Megabytes that a process may use: more is refused to it, and it is replaced when it comes close."""
-    max_timeout: float = 600.0
-    """The longest deadline that a script may declare for itself."""
-    grace: float = 2.0
-    """Seconds that a process has to end by itself."""
-    variables: tuple[str, ...] = ()
-    """Environment variables that are passed on, besides PATH, HOME and the locale."""
-    cache: str = "~/.cache/toolrun"
-    """Where environments and descriptions of scripts are kept."""
-    allow_build: bool = False
-    """Let packages run their build scripts when an environment is made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Everything that can be set, checked and complete."""
-
-    path: Path | None
-    """The file it came from."""
-    root: Path
-    """The directory that relative paths start from."""
-    timeout: float = 30.0
-    """Seconds that a call may take, unless its tool says otherwise."""
-    limits: Limits = field(default_factory=Limits)
-    files: ToolFiles = field(default_factory=ToolFiles)
-    tool: Mapping[str, ToolSettings] = field(default_factory=lambda: MappingProxyType({}))
-    """Settings by the name of the tool; a tool without any is not in it."""
-    secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
-    missing_secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Secrets that could not be read, with the reason. Only the tools that are granted one are concerned."""
-    log: LogConfig = field(default_factory=LogConfig)
-    workers: WorkersConfig = field(default_factory=WorkersConfig)
-    mcp: McpSettings = field(default_factory=McpSettings)
-    servers: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
-    """MCP servers by name."""
-    missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """MCP servers that lack a variable, with the reason. The others can be used."""
-    model: ModelSettings = field(default_factory=ModelSettings)
-    voice: VoiceSettings = field(default_factory=VoiceSettings)
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """One section of the file: a `[title]`, or, if named, any number of `[title.NAME]`."""
 
     field: str
-    """Its place in `Config`."""
+    """The field of `Config` that holds it."""
     shape: type[Any]
-    keys: Mapping[str, Kind]
+    keys: Mapping[str, ValueType]
     named: bool = False
 
     @property
     def own(self) -> set[str]:
-        """The keys that are fields of `Config` itself."""
+        """The keys that are fields of `Config` and not of the section's dataclass."""
         return set(self.keys) - {item.name for item in fields(self.shape)}
 
 
-def _section(place: str, shape: type[Any], *, named: bool = False, **special: Kind) -> Section:
-    """The keys are the fields of the shape, each of the kind of its type unless a special one is given."""
-    keys = {item.name: special.get(item.name) or KIND_OF[item.type] for item in fields(shape)}
-    return Section(place, shape, special | keys, named)
+def _section(field: str, shape: type[Any], *, named: bool = False, **special: ValueType) -> Section:
+    """The keys are the fields of the dataclass, each with the type of its annotation unless `special` has another."""
+    keys = {item.name: special.get(item.name) or VALUE_TYPES[item.type] for item in fields(shape)}
+    return Section(field, shape, special | keys, named)
 
 
 SECTIONS: Mapping[str, Section] = {
     "executor": _section("limits", Limits, timeout=SECONDS, max_queue=count(0)),
-    "tools": _section("files", ToolFiles, python=PATTERNS, catalogs=PATTERNS),
+    "tools": _section("files", FileSettings, python=PATTERNS, catalogs=PATTERNS),
     "tool": _section("tool", ToolSettings, named=True),
-    "workers": _section("workers", WorkersConfig),
+    "workers": _section("workers", WorkerSettings),
     "mcp": _section("mcp", McpSettings, delays=DELAYS),
     "servers": _section(
         "servers",
@@ -147,7 +84,9 @@ SECTIONS: Mapping[str, Section] = {
         speech_in=one_of("sphinx", "whisper"),
         speech_out=one_of("", "espeak", "piper"),
     ),
-    "log": _section("log", LogConfig, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")),
+    "log": _section(
+        "log", LogSettings, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")
+    ),
 }
 
 Address: TypeAlias = tuple[str, str, str]
@@ -161,14 +100,14 @@ def find_config(start: Path) -> Path | None:
     """The `toolrun.toml` in a directory or the nearest one above it."""
     start = start.resolve()
     for directory in (start, *start.parents):
-        with suppress(OSError):  # a directory that may not be entered
+        with suppress(OSError):  # no permission to enter the directory
             if (directory / FILE_NAME).is_file():
                 return directory / FILE_NAME
     return None
 
 
 def load_config(path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, JSON] = _NOTHING) -> Config:
-    """Defaults < file < environment < overrides. An override is a dotted key; `None` is a flag that was not given."""
+    """Defaults < file < environment < overrides. An override is a dotted key; `None` means that it is not set."""
     path = path.absolute() if path is not None else None
     root = path.parent if path is not None else Path.cwd()
     document = _read_document(path) if path is not None else {}
@@ -225,14 +164,14 @@ def _heading(title: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads each layer into values by address, and collects what is wrong."""
+    """Reads each layer into values by address, and collects the problems."""
 
     source: str
     root: Path
     environ: Mapping[str, str]
     problems: list[str]
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Servers that lack a variable: their section and name, and the reason."""
+    """Servers that need a variable that is not set: section and name, and the reason."""
 
     def file(self, document: dict[str, Any]) -> Values:
         values: Values = {}
@@ -297,24 +236,24 @@ class _Reader:
         return value
 
     def _put(self, values: Values, address: Address, value: JSON, subject: str, got: str) -> None:
-        """Adds a checked value. `got` is what was written: the expanded value may be confidential."""
-        kind = SECTIONS[address[0]].keys[address[2]]
-        if kind.accepts(value):
-            values[address] = kind.convert(value)
+        """Check and add a value. `got` is the text as written: the expanded value may be confidential."""
+        value_type = SECTIONS[address[0]].keys[address[2]]
+        if value_type.accepts(value):
+            values[address] = value_type.convert(value)
         else:
-            self.problems.append(f"{subject} must be {kind.words}, got {got}")
+            self.problems.append(f"{subject} must be {value_type.words}, got {got}")
 
     def variables(self) -> Values:
         """`TOOLRUN_<SECTION>_<KEY>`; an empty variable counts as unset."""
         values: Values = {}
         for title, section in SECTIONS.items():
-            for key, kind in section.keys.items():
+            for key, value_type in section.keys.items():
                 variable = f"TOOLRUN_{title}_{key}".upper()
                 text = self.environ.get(variable)
-                if section.named or kind.parse is None or not text:
+                if section.named or value_type.parse is None or not text:
                     continue
                 try:
-                    value = kind.parse(text)
+                    value = value_type.parse(text)
                 except ValueError:
                     value = text
                 self._put(values, (title, "", key), value, f"the variable {variable}", show(text))
@@ -336,7 +275,7 @@ class _Reader:
         return values
 
     def secrets(self, table: object) -> tuple[dict[str, str], dict[str, str]]:
-        """What could be resolved, and why the rest could not. No message ever shows a value."""
+        """The resolved secrets, and the reasons for the missing ones. No message ever shows a value."""
         found: dict[str, str] = {}
         missing: dict[str, str] = {}
         if not isinstance(table, dict):
@@ -358,7 +297,7 @@ class _Reader:
 
     @staticmethod
     def _origin(entry: object) -> tuple[str, str | None]:
-        """Where a secret comes from; no text if the entry has none of the three forms."""
+        """Where a secret comes from; None instead of a text if the entry has none of the three forms."""
         origin, text = "text", entry
         if isinstance(entry, dict):
             origin = "env" if "env" in entry else "file"
@@ -366,7 +305,7 @@ class _Reader:
         return origin, text if isinstance(text, str) else None
 
     def _resolve(self, origin: str, text: str) -> tuple[str, str]:
-        """A secret's value, and the reason in case that it is empty: an empty secret is as good as none."""
+        """A secret's value, and the reason if it is empty: an empty secret counts as missing."""
         if origin == "text":
             return text, "it is empty"
         if origin == "env":

@@ -1,9 +1,13 @@
-"""What can be set for the executor, a tool and an MCP server. Values only: who reads them is not known here."""
+"""Everything that can be set, as frozen dataclasses: one per section of toolrun.toml, and `Config` for all of them.
+
+Values only. Knows neither where a value comes from nor who uses it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from toolrun.json import JSON
@@ -15,62 +19,100 @@ class Limits:
 
     max_concurrency: int = 256
     """Calls that run at the same time. Calls made by a tool (`ToolContext.call_tool`) do not count: they could wait
-    for a place that their own caller holds."""
+    for the slot that their own caller holds."""
     max_queue: int = 1024
-    """Calls that wait for a place. The wait counts against the deadline; a call beyond is answered `overloaded`."""
+    """Calls that wait for a slot. The wait counts against the deadline; further calls are answered `overloaded`."""
     max_abandoned: int = 32
-    """Threads that still run a sync tool after its deadline. From then on sync calls are answered `overloaded`."""
+    """Threads that still run a sync tool after its deadline. At this limit, sync calls are answered `overloaded`."""
     max_result_chars: int = 100_000
-    """The longest text a model gets. Longer ones keep head and tail; `ToolResult.result` keeps everything."""
+    """The longest text a model gets. A longer one keeps its head and tail; `ToolResult.result` keeps everything."""
     slow_call: float = 1.0
-    """Seconds from which on a call is logged as slow."""
+    """Calls that take at least so many seconds are logged as slow."""
     strict: bool = False
-    """Refuse arguments that the schema does not know, instead of dropping them."""
+    """Refuse arguments that are not in the schema, instead of dropping them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """The files with tools: glob patterns, relative to the configuration file."""
+
+    python: tuple[str, ...] = ("tools/*.py",)
+    catalogs: tuple[str, ...] = ("tools/*.json", "tools/*.yaml", "tools/*.yml", "tools/*.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSettings:
-    """What the user set for one tool."""
+    """The settings of one tool."""
 
     enabled: bool = True
     timeout: float | None = None
-    """Seconds; `None` leaves it to the tool's definition, then to the executor."""
+    """Seconds. `None`: the tool's definition decides, then the executor."""
     concurrency: int | None = None
-    """Calls of this tool that run at the same time; `None` is no limit of its own."""
+    """Calls of this tool that run at the same time; `None` for no limit."""
     secrets: tuple[str, ...] = ()
-    """The names of the secrets that the tool is granted."""
+    """The names of the secrets granted to the tool."""
     config: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
-    """The tool's own section, passed on as it is."""
+    """The tool's own section, passed to it unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """The processes of script tools. They cap what a script asks for in its metadata."""
+
+    max_workers: int = 4
+    """Processes per script."""
+    max_concurrency: int = 32
+    """Calls that one process runs at the same time, if its script declares that it can."""
+    idle_timeout: float = 600.0
+    """Seconds without a call after which a process ends."""
+    start_timeout: float = 60.0
+    """Seconds from the start of a process until it is ready; the time to make its environment does not count."""
+    max_calls: int | None = None
+    """Calls after which a process is replaced."""
+    max_age: float | None = None
+    """Seconds after which a process is replaced, between two calls."""
+    max_memory_mb: int | None = None
+    """Megabytes that a process may use. It cannot allocate more, and is replaced when it comes close."""
+    max_timeout: float = 600.0
+    """The longest deadline that a script may declare for itself."""
+    grace: float = 2.0
+    """Seconds that a process gets to exit by itself."""
+    variables: tuple[str, ...] = ()
+    """Environment variables to pass on, besides PATH, HOME and the locale."""
+    cache: str = "~/.cache/toolrun"
+    """The directory for the environments and descriptions of scripts."""
+    allow_build: bool = False
+    """Allow packages to run build scripts while an environment is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpSettings:
-    """How MCP servers are connected to: what holds for all of them."""
+    """Settings that hold for all MCP servers."""
 
     delays: tuple[float, ...] = (0.0, 2.0, 4.0)
-    """Seconds before each attempt to connect when the program starts. There are as many attempts as delays."""
+    """Seconds before each attempt to connect at program start. There are as many attempts as delays."""
     longest_delay: float = 60.0
-    """After those, a server is tried again after twice the delay of the last time, up to so many seconds."""
+    """After those attempts, each delay is twice the last one, up to so many seconds."""
     start_timeout: float = 30.0
-    """Seconds that one attempt may take, until the tools are listed."""
+    """Seconds that one attempt may take, until the server has listed its tools."""
     grace: float = 5.0
-    """Seconds that a stdio server has to say anything after a call was given up; if it does not, it is restarted."""
+    """Seconds that a stdio server has to send anything after a call was abandoned; otherwise it is restarted."""
     max_message_mb: int = 16
-    """Megabytes of one message of a server. A longer one is dropped, and costs its own call an answer."""
+    """Megabytes of one message. A longer one is dropped, and the call that it answers fails."""
     files: tuple[str, ...] = ()
-    """Files of other programs with servers (`.mcp.json`), relative to the configuration file."""
+    """Files of other programs that define servers (`.mcp.json`), relative to the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """One MCP server: a command to start it, or the address at which it runs."""
+    """One MCP server: the command that starts it, or its URL."""
 
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
     """Environment variables, besides PATH, HOME, USER, LOGNAME, SHELL, TERM and the locale."""
     cwd: str = ""
-    """The directory it is started in, relative to the configuration file."""
+    """Its working directory, relative to the configuration file."""
     url: str = ""
     transport: str = ""
     """`stdio`, `http` or `sse`. Empty: stdio for a command, http for a URL."""
@@ -78,70 +120,106 @@ class ServerSettings:
     """HTTP headers of every request."""
     enabled: bool = True
     include: tuple[str, ...] = ()
-    """Patterns of the tools that are used; empty for all."""
+    """Patterns of the tools to use; empty for all."""
     exclude: tuple[str, ...] = ()
-    """Patterns of the tools that are not."""
+    """Patterns of the tools to leave out."""
     timeout: float | None = None
-    """Seconds that a call of its tools may take, unless [tool.NAME] says otherwise."""
+    """Seconds that a call of its tools may take, unless [tool.NAME] sets another limit."""
     start_timeout: float | None = None
-    """Seconds that one attempt to connect may take; without it that of [mcp]."""
+    """Seconds that one attempt to connect may take; `None` for the value of [mcp]."""
     hint: str = ""
-    """What to check when it cannot be reached, such as "Is the MQTT broker running?"."""
+    """Advice for the case that it cannot be reached, such as "Is the MQTT broker running?"."""
     parameters: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
-    """Names of parameters that models tend to use, and what the server calls them: `{ command = "action" }`."""
+    """Parameter names that models tend to use, and the server's names for them: `{ command = "action" }`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The model that `toolrun ask`, `chat` and `voice` use, and what it may do in one turn."""
+    """The model of `toolrun ask`, `chat` and `voice`, and its limits in one turn."""
 
     use: str = ""
-    """`anthropic:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`. Empty: whichever is there."""
+    """`anthropic:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`. Empty: the first that is available."""
     base_url: str = ""
-    """Where the provider is reached; empty for its usual address."""
+    """The URL of the provider; empty for its default."""
     api_key: str = field(default="", repr=False)
-    """Empty: the variable that the provider's own package reads, such as ANTHROPIC_API_KEY."""
+    """Empty: the provider's package reads its own variable, such as ANTHROPIC_API_KEY."""
     system: str = ""
-    """What the model is told before every conversation."""
+    """The system prompt."""
     rounds: int = 10
-    """Times that the model may ask for tools in one turn."""
+    """How often the model may ask for tools in one turn."""
     calls: int = 100
-    """Calls in all rounds of a turn together."""
+    """Calls in all rounds of a turn."""
     time: float = 600.0
-    """Seconds for all rounds of a turn together."""
+    """Seconds for all rounds of a turn."""
     answer_time: float = 300.0
     """Seconds for one answer of the model."""
     wording: str = ""
-    """A file with what the model is told at these limits, relative to the configuration file."""
+    """A file with the messages that the model gets at these limits, relative to the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceSettings:
-    """The voice gateway: what it listens to, how it remembers, and how it speaks."""
+    """The voice gateway: its input, its memory and its speech."""
 
     mode: str = "queue"
-    """`queue`: one utterance after the other. `barge_in`: a new one interrupts the one before."""
+    """`queue`: one utterance after the other. `barge_in`: a new utterance interrupts the current one."""
     queue: int = 8
-    """Utterances that may wait; one more is refused."""
+    """Utterances that may wait; further ones are refused."""
     memory: float = 300.0
-    """Seconds after an answer until the conversation is forgotten."""
+    """Seconds from an answer until the conversation is forgotten."""
     mqtt: str = field(default="", repr=False)
     """The broker: `mqtt://user:password@host:1883`, or `mqtts://` for TLS. Empty: none."""
     prefix: str = "voice"
-    """The beginning of all topics."""
+    """The prefix of all topics."""
     delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0)
     """Seconds before each further attempt to reach the broker; the last is repeated."""
     phrases: str = ""
-    """A file with what is said when something fails, relative to the configuration file."""
+    """A file with the phrases for failures, relative to the configuration file."""
     speech_in: str = "sphinx"
-    """The engine that hears: `sphinx` (a grammar of commands) or `whisper` (anything)."""
+    """The recogniser: `sphinx` (a grammar of commands) or `whisper` (free speech)."""
     speech_model: str = "base.en"
     """The model of `whisper`: a name, or a directory."""
     speech_out: str = ""
-    """The engine that speaks: `espeak` or `piper`. Empty: nothing is spoken."""
+    """The synthesiser: `espeak` or `piper`. Empty: silence."""
     speech_voice: str = ""
     """The voice of `espeak` (a name), or of `piper` (a file, relative to the configuration file)."""
     devices: tuple[str, ...] = ()
-    """Names of devices that may be said, for the grammar of `sphinx`."""
+    """Device names for the grammar of `sphinx`."""
     commands: str = ""
-    """A file with phrases that may be said, for the same, relative to the configuration file."""
+    """A file with phrases for the grammar of `sphinx`, relative to the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The log on stderr."""
+
+    level: str = "warning"
+    format: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A complete, checked configuration."""
+
+    path: Path | None
+    """The configuration file, if there is one."""
+    root: Path
+    """The directory that relative paths refer to."""
+    timeout: float = 30.0
+    """Seconds that a call may take, unless its tool has another limit."""
+    limits: Limits = field(default_factory=Limits)
+    files: FileSettings = field(default_factory=FileSettings)
+    tool: Mapping[str, ToolSettings] = field(default_factory=lambda: MappingProxyType({}))
+    """Settings by tool name; tools without settings are absent."""
+    secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    missing_secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Secrets that could not be read, with the reason. Only tools with a grant for one are affected."""
+    log: LogSettings = field(default_factory=LogSettings)
+    workers: WorkerSettings = field(default_factory=WorkerSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
+    servers: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
+    """MCP servers by name."""
+    missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """MCP servers that need a variable that is not set, with the reason. The others work."""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    voice: VoiceSettings = field(default_factory=VoiceSettings)

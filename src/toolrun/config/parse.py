@@ -1,7 +1,7 @@
-"""Files that people write by hand: read as text, parsed, and their mistakes put into words.
+"""Reads and parses files that people write by hand, and explains their mistakes.
 
-Knows JSON, TOML and YAML; knows nothing of what a file means. Mistakes are `ConfigError`s whose text says where in the
-file, but not which file: the caller has the path. The parsers of JSON and YAML are loaded when first used.
+Knows JSON, TOML and YAML; knows nothing of what a file means. A mistake is a `ConfigError` whose message says where in
+the file, but not which file: the caller has the path. The JSON and YAML parsers are imported on first use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES = 1_000_000
-"""No file of this kind is larger; a mistaken path (a log, a database) should not be loaded whole."""
+"""No file of this kind is larger. A wrong path (a log, a database) should not be loaded whole."""
 
 MAX_DEPTH = 100
-"""No file needs more levels, and no walk over its content can then reach Python's recursion limit."""
+"""No file needs more levels, and no walk over fewer reaches Python's recursion limit."""
 
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _YAML_TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -95,7 +95,7 @@ def parse_yaml(text: str) -> object:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(place + what) from None
-    except ValueError as error:  # a number that YAML's grammar allows and Python's int() does not
+    except ValueError as error:  # a number that YAML allows and Python's int() does not
         raise ConfigError(str(error)) from None
     return _bounded(value)
 
@@ -104,7 +104,7 @@ def _yaml_loader() -> type[yaml.SafeLoader]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        # A date stays the text that was written: JSON has no other form for it, and 2024-13-45 is no reason to fail.
+        # A date stays text: JSON has no type for it, and 2024-13-45 is no reason to fail.
         yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own declaration
             first: [(tag, pattern) for tag, pattern in resolvers if tag != _YAML_TIMESTAMP]
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -125,7 +125,7 @@ def _yaml_loader() -> type[yaml.SafeLoader]:
 
 
 def plain(value: object, where: str = "") -> JSON:
-    """The parsed value as JSON: dates become their ISO text; what JSON cannot hold is refused, naming its place."""
+    """The parsed value as JSON, with dates as ISO text. Raises ConfigError, with the place, if JSON cannot hold it."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

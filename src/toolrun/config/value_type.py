@@ -1,4 +1,4 @@
-"""What a value in a configuration must be: in words for the error, as a check, and as its final form.
+"""The types of values in a configuration: a description for errors, a check, and a conversion.
 
 Knows types and ranges; knows neither keys nor sections nor files.
 """
@@ -18,14 +18,15 @@ from toolrun.text import show
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What a value must be: in words, as a check, and how it gets its final form."""
+class ValueType:
+    """One type of value."""
 
     words: str
+    """What a value must be, for the error message: `a whole number >= 1`."""
     accepts: Callable[[JSON], bool]
     convert: Callable[[Any], object]
     parse: Callable[[str], JSON] | None = None
-    """Reads the value from an environment variable. `None`: cannot be set by one."""
+    """Parses the text of an environment variable. `None`: no variable can set the value."""
 
 
 def _is_seconds(value: JSON) -> bool:
@@ -63,28 +64,28 @@ def _parse_switch(text: str) -> bool:
     return text.lower() in ("true", "1")
 
 
-def count(minimum: int) -> Kind:
+def count(minimum: int) -> ValueType:
     def accepts(value: JSON) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
-    return Kind(f"a whole number >= {minimum}", accepts, int, int)
+    return ValueType(f"a whole number >= {minimum}", accepts, int, int)
 
 
-def one_of(*names: str) -> Kind:
+def one_of(*names: str) -> ValueType:
     words = f"one of {', '.join(map(show, names))}"
-    return Kind(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
+    return ValueType(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
 
 
-SECONDS = Kind("a number of seconds > 0", _is_seconds, float, float)
-SWITCH = Kind("true or false", lambda value: isinstance(value, bool), bool, _parse_switch)
-TEXT = Kind("a string", lambda value: isinstance(value, str), str, str)
-TEXTS = Kind("a list of strings", _is_texts, tuple)
-PATTERNS = Kind("a list of glob patterns relative to the configuration file", _is_patterns, tuple)
-DELAYS = Kind("a list of seconds >= 0, at least one", _is_delays, lambda value: tuple(map(float, value)))
-TEXT_TABLE = Kind("a table of strings", _is_text_table, lambda value: MappingProxyType(dict(value)))
-TABLE = Kind("a table that JSON can hold (no nan, no inf)", _is_table, plain)
+SECONDS = ValueType("a number of seconds > 0", _is_seconds, float, float)
+SWITCH = ValueType("true or false", lambda value: isinstance(value, bool), bool, _parse_switch)
+TEXT = ValueType("a string", lambda value: isinstance(value, str), str, str)
+TEXTS = ValueType("a list of strings", _is_texts, tuple)
+PATTERNS = ValueType("a list of glob patterns relative to the configuration file", _is_patterns, tuple)
+DELAYS = ValueType("a list of seconds >= 0, at least one", _is_delays, lambda value: tuple(map(float, value)))
+TEXT_TABLE = ValueType("a table of strings", _is_text_table, lambda value: MappingProxyType(dict(value)))
+TABLE = ValueType("a table that JSON can hold (no nan, no inf)", _is_table, plain)
 
-KIND_OF: Mapping[object, Kind] = {
+VALUE_TYPES: Mapping[object, ValueType] = {
     "bool": SWITCH,
     "int": count(1),
     "int | None": count(1),
@@ -94,4 +95,4 @@ KIND_OF: Mapping[object, Kind] = {
     "tuple[str, ...]": TEXTS,
     "Mapping[str, JSON]": TABLE,
 }
-"""The kind of a dataclass field by the text of its annotation (the module needs postponed annotations)."""
+"""The type of a dataclass field by the text of its annotation (its module needs postponed annotations)."""

@@ -10,7 +10,7 @@ _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re
 
 
 def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The text with its references replaced, and what is wrong with those that could not be.
+    """The text with its references replaced, and the problems with those that could not be.
 
     As in a shell, the default stands in for a variable that is unset or empty. `$${` is a literal `${`.
     """

@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from toolrun.config.load import Config
-from toolrun.config.value_type import KIND_OF, SECONDS, count
+from toolrun.config.model import Config
+from toolrun.config.value_type import SECONDS, VALUE_TYPES, count
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.json import JSON, Schema, dumps, loads
 from toolrun.processes.engine import Engine, ProcessSpec
@@ -46,8 +46,8 @@ _DECLARED: Final = {
     "timeout": SECONDS,
     "concurrency": count(1),
     "memory_mb": count(1),
-    "secrets": KIND_OF["tuple[str, ...]"],
-    "idempotent": KIND_OF["bool"],
+    "secrets": VALUE_TYPES["tuple[str, ...]"],
+    "idempotent": VALUE_TYPES["bool"],
 }
 
 

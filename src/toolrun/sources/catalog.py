@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text
-from toolrun.config.value_type import SECONDS, SWITCH, TEXT, Kind
+from toolrun.config.value_type import SECONDS, SWITCH, TEXT, ValueType
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
 from toolrun.sources.problem import Problem
@@ -138,7 +138,7 @@ def _read_entry(raw: object) -> Declaration | list[str]:
     )
 
 
-def _check(entry: dict[str, JSON], key: str, kind: Kind, problems: list[str]) -> bool:
+def _check(entry: dict[str, JSON], key: str, kind: ValueType, problems: list[str]) -> bool:
     if key in entry and not kind.accepts(entry[key]):
         problems.append(f"'{key}' must be {kind.words}, got {show(entry[key])}")
         return False

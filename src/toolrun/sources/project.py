@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins import BUILTINS, Handler
-from toolrun.config.load import Config
-from toolrun.config.model import ServerSettings
+from toolrun.config.model import Config, ServerSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog

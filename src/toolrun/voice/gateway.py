@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolrun.config.load import Config
+from toolrun.config.model import Config
 from toolrun.redaction import Redactor
 from toolrun.voice.announcer import Announcer
 from toolrun.voice.events import Listener, Utterance

@@ -13,8 +13,7 @@ import pytest_asyncio
 
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 from toolrun.builtins import BUILTINS
-from toolrun.config.load import Config
-from toolrun.config.model import ToolSettings
+from toolrun.config.model import Config, ToolSettings
 
 
 @pytest_asyncio.fixture

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
-from toolrun.config.load import Config
-from toolrun.config.model import ToolSettings
+from toolrun.config.model import Config, ToolSettings
 
 RESULTS = [
     {"title": f"Result <b>{n}</b> &amp; more", "url": f"https://example.org/{n}", "content": f"Text {n} " * 100}

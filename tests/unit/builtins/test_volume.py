@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from toolrun import ErrorKind, Runtime, SideEffects
-from toolrun.config.load import Config
-from toolrun.config.model import ToolSettings
+from toolrun.config.model import Config, ToolSettings
 
 # Each understands exactly the commands of the real program and prints what that prints; everything else fails.
 FAKES = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolrun.config.load import SECTIONS, Config, LogConfig, ToolFiles, find_config, load_config
-from toolrun.config.model import Limits, ToolSettings
+from toolrun.config.load import SECTIONS, find_config, load_config
+from toolrun.config.model import Config, FileSettings, Limits, LogSettings, ToolSettings
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 
@@ -44,7 +44,7 @@ def refusal(load: Load, text: str, *args: object) -> str:
 def test_without_a_file_everything_has_its_default() -> None:
     config = load_config(None, environ={})
     assert config == Config(path=None, root=Path.cwd())
-    assert (config.timeout, config.limits, config.files, config.log) == (30.0, Limits(), ToolFiles(), LogConfig())
+    assert (config.timeout, config.limits, config.files, config.log) == (30.0, Limits(), FileSettings(), LogSettings())
     assert (dict(config.tool), dict(config.secrets), dict(config.missing_secrets)) == ({}, {}, {})
 
 
@@ -108,8 +108,8 @@ def test_every_key_of_the_file_arrives(load: Load) -> None:
     assert config.timeout == 5.0
     assert isinstance(config.timeout, float)
     assert config.limits == Limits(1, 0, 3, 4, 0.5, True)
-    assert config.files == ToolFiles(python=("a/**/*.py",), catalogs=())
-    assert config.log == LogConfig(level="debug", format="json")
+    assert config.files == FileSettings(python=("a/**/*.py",), catalogs=())
+    assert config.log == LogSettings(level="debug", format="json")
     assert config.tool == {
         "search": ToolSettings(
             enabled=False,
@@ -245,7 +245,7 @@ def test_defaults_give_way_to_the_file_then_to_the_environment_then_to_overrides
 def test_a_layer_replaces_single_keys_and_not_whole_sections(load: Load) -> None:
     text = "[log]\nlevel = 'error'\nformat = 'json'\n[tool.a]\ntimeout = 1\nconcurrency = 2"
     config = load(text, {"TOOLRUN_LOG_LEVEL": "info"}, {"tool.a.timeout": 9})
-    assert config.log == LogConfig(level="info", format="json")
+    assert config.log == LogSettings(level="info", format="json")
     assert config.tool == {"a": ToolSettings(timeout=9.0, concurrency=2)}
 
 

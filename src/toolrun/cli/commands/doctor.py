@@ -17,7 +17,7 @@ from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Output, claim_stdout, visible
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
-from toolrun.config.load import Config
+from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
 from toolrun.sources.problem import Problem

@@ -13,7 +13,8 @@ import click
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform, near
-from toolrun.config.load import FILE_NAME, Config
+from toolrun.config.load import FILE_NAME
+from toolrun.config.model import Config
 from toolrun.config.parse import parse_toml
 from toolrun.errors import ConfigError
 from toolrun.json import JSON

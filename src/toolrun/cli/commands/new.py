@@ -13,7 +13,8 @@ import click
 
 from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import claim_stdout, complain, near
-from toolrun.config.load import FILE_NAME, Config
+from toolrun.config.load import FILE_NAME
+from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import read_config
 

@@ -18,7 +18,7 @@ from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.turn import Display, model_options, model_settings, open_model
 from toolrun.clients.choice import Choice, choose
-from toolrun.config.load import Config
+from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from toolrun.config.load import Config
-from toolrun.config.model import ServerSettings
+from toolrun.config.model import Config, ServerSettings
 from toolrun.errors import DefinitionError
 from toolrun.mcp.client.channel import Server
 from toolrun.mcp.client.mcp_tool import McpTool
