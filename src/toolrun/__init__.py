@@ -10,6 +10,9 @@ from toolrun._lazy import export
 from toolrun.version import __version__
 
 if TYPE_CHECKING:
+    from toolrun.config.load import find_config as find_config
+    from toolrun.config.load import load_config as load_config
+    from toolrun.config.model import Config as Config
     from toolrun.config.model import Limits as Limits
     from toolrun.config.model import ToolSettings as ToolSettings
     from toolrun.errors import ConfigError as ConfigError
@@ -24,9 +27,12 @@ if TYPE_CHECKING:
     from toolrun.execution.executor import ToolExecutor as ToolExecutor
     from toolrun.execution.log import LogObserver as LogObserver
     from toolrun.execution.observer import Observer as Observer
+    from toolrun.result import Content as Content
     from toolrun.result import ToolCall as ToolCall
     from toolrun.result import ToolResult as ToolResult
     from toolrun.runtime import Runtime as Runtime
+    from toolrun.schema import Repair as Repair
+    from toolrun.tools.context import Call as Call
     from toolrun.tools.context import Progress as Progress
     from toolrun.tools.context import ToolContext as ToolContext
     from toolrun.tools.function import FunctionTool as FunctionTool
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, _names = export(
     __name__,
     {
-        "tools.context": ["Progress", "ToolContext"],
+        "tools.context": ["Call", "Progress", "ToolContext"],
         "tools.function": ["FunctionTool", "tool"],
         "errors": [
             "ConfigError",
@@ -52,9 +58,11 @@ __getattr__, __dir__, _names = export(
         "tools.manager": ["ToolManager"],
         "execution.log": ["LogObserver"],
         "execution.observer": ["Observer"],
-        "result": ["ToolCall", "ToolResult"],
+        "result": ["Content", "ToolCall", "ToolResult"],
         "runtime": ["Runtime"],
-        "config.model": ["Limits", "ToolSettings"],
+        "schema": ["Repair"],
+        "config.load": ["find_config", "load_config"],
+        "config.model": ["Config", "Limits", "ToolSettings"],
     },
 )
 __all__ = ["__version__", *_names]
