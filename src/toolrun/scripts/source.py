@@ -22,6 +22,7 @@ from toolrun.config.model import Config
 from toolrun.config.value_type import SECONDS, VALUE_TYPES, count
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.json import JSON, Schema, dumps, loads
+from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.scripts.environment import Environments, Requirements, read_requirements
 from toolrun.scripts.pep723 import find_fault
@@ -39,7 +40,6 @@ logger = logging.getLogger("toolrun")
 WORKER: Final = Path(DIRECTORY)
 _LOOK_EVERY: Final = 0.001
 """Seconds between two looks whether a file was edited: under load a look for each call would be a tenth of its cost."""
-_LOCALE: Final = ("LANG", "LANGUAGE")
 _DESCRIPTION: Final = 2
 """To be raised when the files in the cache get another form."""
 _DECLARED: Final = {
@@ -370,8 +370,7 @@ def _capped(declared: Declared, config: Config) -> Declared:
 
 def worker_variables(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """What a worker gets of the host's environment: where programs and home are, the locale, and what is listed."""
-    kept = {"PATH", "HOME", *_LOCALE, *names}
-    return {name: value for name, value in environ.items() if name in kept or name.startswith("LC_")}
+    return child_environment(environ, names.__contains__)
 
 
 def _stamp(file: str) -> tuple[int, int, int]:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from toolrun.processes.child_environment import child_environment
+
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
 """Bytes that are kept; the rest is read and dropped."""
@@ -27,9 +29,7 @@ _MAX_MESSAGE: Final = 1200
 _LINGER: Final = 1.0
 """Seconds for the output to end after uv has; a process that left the group may hold it open for ever."""
 
-_PASSED: Final = re.compile(
-    r"PATH|HOME|LANG|LC_\w+|SSL_CERT_FILE|SSL_CERT_DIR|UV_\w+|(?:HTTP|HTTPS|NO)_PROXY|(?:http|https|no)_proxy"
-)
+_PASSED: Final = re.compile(r"SSL_CERT_FILE|SSL_CERT_DIR|UV_\w+|(?:HTTP|HTTPS|NO)_PROXY|(?:http|https|no)_proxy")
 _WITHHELD: Final = re.compile(
     r"UV_PUBLISH_\w+"  # credentials that nothing here needs
     r"|UV_LOCKED|UV_FROZEN"  # fail for a script without a lock file
@@ -111,10 +111,14 @@ def find_uv() -> str:
 
 def clean_variables(host: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """What uv needs of the host's variables, and the extra ones. A build script sees all of it, so there is no more."""
-    set_ones = {name: value for name, value in host.items() if value}  # uv refuses some that are empty
-    passed = {it: set_ones[it] for it in set_ones if _PASSED.fullmatch(it) and not _WITHHELD.fullmatch(it)}
+    passed = child_environment(host, _is_passed)
+    passed = {name: value for name, value in passed.items() if value}  # uv refuses some that are empty
     defaults = {"UV_PYTHON_DOWNLOADS": "never"}  # a missing Python is an error at once, not minutes of download
     return defaults | passed | dict(extra) | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+
+
+def _is_passed(name: str) -> bool:
+    return _PASSED.fullmatch(name) is not None and _WITHHELD.fullmatch(name) is None
 
 
 def readable(messages: str) -> str:

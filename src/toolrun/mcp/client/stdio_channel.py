@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from toolrun.mcp.client.channel import Handlers, Server
 from toolrun.mcp.client.json_rpc import LostError, Params, Pending, Read, Result, Rpc
+from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Exit, ProcessSpec
 from toolrun.tools.context import OnProgress
 
 logger = logging.getLogger("toolrun.mcp")
 
-_PASSED_ON: Final = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE"})
+_PASSED_ON: Final = frozenset({"USER", "LOGNAME", "SHELL", "TERM"})
 _CLOSE: Final = 2.0
 """Seconds that a server has to end by itself."""
 _TAIL_LINES: Final = 20
@@ -140,7 +141,7 @@ async def open_stdio(server: Server, handlers: Handlers) -> AsyncIterator[StdioC
 def _spec(server: Server) -> ProcessSpec:
     """Raises LostError for a program that is not there."""
     settings = server.settings
-    variables = {name: value for name, value in server.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
+    variables = child_environment(server.environ, _PASSED_ON.__contains__)
     variables |= {name: str(value) for name, value in settings.env.items()}
     directory = server.root / Path(settings.cwd).expanduser()
     command = str(Path(settings.command).expanduser()) if settings.command.startswith("~") else settings.command
