@@ -1,4 +1,4 @@
-"""WAV files: read into the one form of sound that all engines take, and written from it.
+"""WAV files, read into the one form of sound that all engines take.
 
 Reads PCM of 8, 16, 24 and 32 bits and floats, of any rate and any number of channels. The standard library's `wave`
 reads no floats, and not the header of a program that does not know the length of its output. Nothing here needs numpy.
@@ -40,20 +40,6 @@ def read_wav(source: Path | bytes) -> bytes:
     if len(samples) // channels > MAX_SECONDS * rate:
         raise SpeechError(f"{name} is longer than {MAX_SECONDS} seconds. Split it into several files.")
     return _little_endian(array("h", map(_clipped, _resampled(_mixed(samples, channels), rate))))
-
-
-def write_wav(pcm: bytes, rate: int = RATE) -> bytes:
-    """The content of a WAV file with this sound: one channel, 16 bits."""
-    layout = struct.pack("<HHIIHH", _PCM, 1, rate, rate * WIDTH, WIDTH, 8 * WIDTH)
-    size = 4 + 8 + len(layout) + 8 + len(pcm)
-    return b"".join(
-        (
-            struct.pack("<4sI4s4sI", b"RIFF", size, b"WAVE", b"fmt ", 16),
-            layout,
-            struct.pack("<4sI", b"data", len(pcm)),
-            pcm,
-        )
-    )
 
 
 def seconds(pcm: bytes) -> float:
