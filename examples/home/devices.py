@@ -1,6 +1,8 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["aiomqtt>=2.5,<3"]
+# dependencies = ["aiomqtt>=2.5,<3", "toolrun"]
+# [tool.uv.sources]
+# toolrun = { path = "../..", editable = true }
 # ///
 """Simulated Z-Wave devices, with the MQTT topics that zwave-js-ui would give them (zwave_topics).
 
@@ -33,7 +35,6 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import aiomqtt
-from mqtt_url import BrokerAddress
 from zwave_topics import (
     BATTERY,
     BINARY_SWITCH,
@@ -50,6 +51,8 @@ from zwave_topics import (
     parse_json,
     parse_value_topic,
 )
+
+from toolrun.voice import BrokerAddress
 
 Kind = Literal["normal", "slow", "dead", "silent", "wrong"]
 

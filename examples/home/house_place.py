@@ -12,7 +12,8 @@ from amqtt.errors import BrokerError
 from broker import open_broker
 from devices import CONTROL, demo_house
 from house_watch import sweep
-from mqtt_url import BrokerAddress
+
+from toolrun.voice import BrokerAddress
 
 
 class DemoError(Exception):

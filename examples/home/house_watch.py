@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import aiomqtt
-from mqtt_url import BrokerAddress
 from zwave_house import Device, House
 from zwave_topics import CLIENTS, parse_value_topic
 from zwave_words import describe_measurement, describe_state
+
+from toolrun.voice import BrokerAddress
 
 Tell = Callable[[str, str], None]
 """Gets `command` or `report`, and a line of text."""

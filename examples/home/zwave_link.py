@@ -15,9 +15,10 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import aiomqtt
-from mqtt_url import BrokerAddress
 from zwave_house import TARGET_VALUE, Device, HomeError, House
 from zwave_topics import CLIENTS, JSON, Reading, ValueAddress, parse_json
+
+from toolrun.voice import BrokerAddress
 
 log = logging.getLogger("zwave")
 

@@ -1,6 +1,8 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["mcp>=2.3,<3", "aiomqtt>=2.5,<3"]
+# dependencies = ["mcp>=2.3,<3", "aiomqtt>=2.5,<3", "toolrun"]
+# [tool.uv.sources]
+# toolrun = { path = "../..", editable = true }
 # ///
 """An MCP server on stdio for the Z-Wave devices of a house, through the MQTT topics of zwave-js-ui.
 
@@ -27,13 +29,14 @@ from typing import Annotated, Any, Literal
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
-from mqtt_url import BrokerAddress
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from zwave_house import Device, HomeError
 from zwave_link import Link
 from zwave_topics import JSON
 from zwave_words import FULL_LEVEL, describe_age, describe_measurement, describe_state, to_json
+
+from toolrun.voice import BrokerAddress
 
 log = logging.getLogger("zwave")
 

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from mqtt_url import BrokerAddress
 
 from providers.base import Asked, Step
 from providers.ollama import OllamaServer
 from support.brokers import HOME, BrokerProcess, find_mosquitto
 from support.console import CACHE, LIMIT, ROOT, environment, run
 from support.terminal import CTRL_C, CTRL_D, terminal
+from toolrun.voice import BrokerAddress
 
 DEMO = HOME / "house.py"
 NOBODY = "http://127.0.0.1:9"

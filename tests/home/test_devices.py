@@ -168,4 +168,4 @@ def test_devices_refuse_an_address_that_is_none() -> None:
     command = [sys.executable, str(HOME / "devices.py"), "--mqtt", "localhost"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 2
-    assert "looks like mqtt://host:1883" in done.stderr
+    assert "write mqtt://HOST:1883" in done.stderr

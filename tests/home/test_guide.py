@@ -12,12 +12,12 @@ from typing import get_args
 import aiomqtt
 import pytest
 from devices import Kind, Simulation, switch
-from mqtt_url import BrokerAddress
 from zwave_mcp_server import OFFERS
 from zwave_topics import CLASS_NAMES
 
 from support.brokers import HOME, LIMIT, ROOT, BrokerProcess, find_mosquitto
 from toolrun.config.load import load_config
+from toolrun.voice import BrokerAddress
 
 GUIDE = (ROOT / "docs/guides/home.md").read_text()
 

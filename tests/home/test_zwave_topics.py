@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from mqtt_url import BrokerAddress
 from zwave_topics import Layout, Reading, ValueAddress, clean, node_path, parse_reading, parse_value_topic
 
 
@@ -64,18 +63,3 @@ def test_names_are_cleaned_as_the_gateway_does() -> None:
 )
 def test_every_kind_of_payload_is_read(payload: bytes, reading: Reading) -> None:
     assert parse_reading(payload) == reading
-
-
-def test_the_url_of_a_broker_has_everything_in_it() -> None:
-    assert BrokerAddress.parse("mqtt://localhost") == BrokerAddress("localhost", 1883)
-    assert BrokerAddress.parse("mqtts://h") == BrokerAddress("h", 8883, is_encrypted=True)
-    address = BrokerAddress.parse("mqtt://me:p%40ss@[::1]:1884")
-    assert (address.username, address.password, str(address)) == ("me", "p@ss", "mqtt://[::1]:1884")
-    assert "p@ss" not in repr(address)
-
-
-@pytest.mark.parametrize("url", ["localhost:1883", "http://x", "mqtt://", "mqtt://h:99999", "mqtt://u:secret@h:x"])
-def test_a_url_that_is_none_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(ValueError, match="broker") as caught:
-        BrokerAddress.parse(url)
-    assert "secret" not in str(caught.value)

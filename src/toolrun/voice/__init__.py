@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolrun._lazy import export
 
 if TYPE_CHECKING:
+    from toolrun.voice.broker_address import BrokerAddress as BrokerAddress
     from toolrun.voice.events import Answered as Answered
     from toolrun.voice.events import Heard as Heard
     from toolrun.voice.events import Listener as Listener
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from toolrun.voice.events import ToolActivity as ToolActivity
     from toolrun.voice.events import Utterance as Utterance
     from toolrun.voice.events import VoiceEvent as VoiceEvent
+    from toolrun.voice.gateway import Sources as Sources
+    from toolrun.voice.gateway import run_gateway as run_gateway
     from toolrun.voice.transcriber import BackgroundTranscriber as BackgroundTranscriber
 
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
+        "broker_address": ["BrokerAddress"],
         "events": ["Answered", "Heard", "Listener", "Outcome", "ToolActivity", "Utterance", "VoiceEvent"],
+        "gateway": ["Sources", "run_gateway"],
         "transcriber": ["BackgroundTranscriber"],
     },
 )

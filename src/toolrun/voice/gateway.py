@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from toolrun.config.model import Config
 from toolrun.redaction import Redactor
 from toolrun.voice.announcer import Announcer
+from toolrun.voice.broker_address import BrokerAddress
 from toolrun.voice.events import Listener, Utterance
-from toolrun.voice.mqtt import BrokerAddress, MqttLink
+from toolrun.voice.mqtt import MqttLink
 from toolrun.voice.phrases import Phrases
 from toolrun.voice.speech.engine import Recogniser, sentences
 from toolrun.voice.speech.factory import make_recogniser, make_speaker

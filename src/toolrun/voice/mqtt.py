@@ -15,19 +15,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 from toolrun.clients.events import ToolFinished, ToolProgress
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
+from toolrun.voice.broker_address import BrokerAddress
 from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 from toolrun.voice.race import until_one_ends
 
@@ -40,7 +38,6 @@ MAX_KEPT: Final = 200
 """Messages that wait for the broker; the oldest go first."""
 MAX_UTTERANCE: Final = 8_192
 """Bytes. Nobody speaks that long."""
-_PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
 _SHORTEST_DELAY: Final = 0.05
 _STABLE: Final = 10.0
 """Seconds after which the loss of a connection has nothing to do with losses before it."""
@@ -49,40 +46,6 @@ _TIMEOUT: Final = 5.0
 _GOODBYE: Final = 0.5
 """Seconds for the last messages."""
 _KEEPALIVE: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
-    """Where a broker is, and who asks."""
-
-    host: str
-    port: int
-    is_encrypted: bool = False
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def parse(cls, url: str) -> BrokerAddress:
-        """Raises ConfigError, which never shows the password."""
-        form = "write mqtt://HOST:1883, or mqtts://USER:PASSWORD@HOST for TLS"
-        try:
-            parts = urlsplit(url)
-            port = parts.port or _PORTS.get(parts.scheme, 0)
-        except ValueError as error:
-            raise ConfigError(f"the address of the MQTT broker cannot be read ({error}); {form}") from None
-        if parts.scheme not in _PORTS or not parts.hostname:
-            raise ConfigError(f"the address of the MQTT broker has no {'host' if parts.scheme else 'scheme'}; {form}")
-        return cls(
-            parts.hostname,
-            port,
-            parts.scheme == "mqtts",
-            unquote(parts.username) if parts.username else None,
-            unquote(parts.password) if parts.password else None,
-        )
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'mqtts' if self.is_encrypted else 'mqtt'}://{host}:{self.port}"
 
 
 class MqttLink:
@@ -178,13 +141,7 @@ class MqttLink:
     def _client(self) -> aiomqtt.Client:
         import aiomqtt
 
-        address = self.address
-        return aiomqtt.Client(
-            address.host,
-            address.port,
-            username=address.username,
-            password=address.password,
-            tls_context=ssl.create_default_context() if address.is_encrypted else None,
+        return self.address.client(
             will=aiomqtt.Will(f"{self.prefix}/status", "offline", qos=1, retain=True),
             timeout=_TIMEOUT,
             keepalive=_KEEPALIVE,

@@ -19,39 +19,12 @@ from toolrun.errors import ConfigError, ErrorKind
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import Progress
+from toolrun.voice.broker_address import BrokerAddress
 from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance
-from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, BrokerAddress, MqttLink, message_of, read_utterance
+from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, MqttLink, message_of, read_utterance
 
 LIMIT = 30.0
 SAID = Utterance("u1", "turn on the lamp", "mqtt")
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("mqtt://broker", BrokerAddress("broker", 1883)),
-        ("mqtt://10.0.0.1:1900", BrokerAddress("10.0.0.1", 1900)),
-        ("mqtts://me:p%40ss@broker", BrokerAddress("broker", 8883, True, "me", "p@ss")),
-        ("mqtt://[::1]:1884", BrokerAddress("::1", 1884)),
-    ],
-)
-def test_an_address_is_a_url(url: str, expected: BrokerAddress) -> None:
-    assert BrokerAddress.parse(url) == expected
-
-
-@pytest.mark.parametrize(
-    "url", ["broker", "http://hunter2@broker", "mqtt://", "mqtt://me:hunter2@broker:x", "mqtt://["]
-)
-def test_another_address_is_refused_without_showing_its_password(url: str) -> None:
-    with pytest.raises(ConfigError, match="write mqtt://HOST:1883") as refused:
-        BrokerAddress.parse(url)
-    assert "hunter2" not in str(refused.value)
-
-
-def test_an_address_is_shown_without_user_and_password() -> None:
-    address = BrokerAddress.parse("mqtts://me:hunter2@[::1]:1")
-    assert str(address) == "mqtts://[::1]:1"
-    assert "hunter2" not in repr(address)
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "a/#", "+/voice", "a\0"])

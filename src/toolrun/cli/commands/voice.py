@@ -63,8 +63,8 @@ def command(
 
     async def listen(runtime: Runtime) -> None:
         await _import_packages()
+        from toolrun.voice.broker_address import BrokerAddress
         from toolrun.voice.gateway import Sources, run_gateway
-        from toolrun.voice.mqtt import BrokerAddress
 
         config = _configured(runtime.config, mqtt, speak)
         broker = BrokerAddress.parse(config.voice.mqtt) if config.voice.mqtt else None
