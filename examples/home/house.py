@@ -26,13 +26,10 @@ from house_steps import Check, Conversation, Scene
 from house_watch import watch
 from rich.console import Console
 
-from toolrun import Runtime
-from toolrun.config.load import load_config
-from toolrun.config.model import Config
-from toolrun.errors import ToolrunError
+from toolrun import Config, Runtime, ToolrunError, load_config
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients import ModelClient
 
 HOME = Path(__file__).parent
 RECORDING = HOME / "turn_on_switch_one.wav"
@@ -98,14 +95,13 @@ async def live(options: Options, screen: Screen) -> list[str]:
 
 def show_tools(screen: Screen, runtime: Runtime) -> None:
     """The tools by where they run, and what is missing."""
-    from toolrun.mcp.client.mcp_tool import McpTool
-    from toolrun.scripts.source import ScriptTool
-
-    tools = list(runtime.manager)
+    served = [tool.name for tool in runtime.manager if str(getattr(tool, "source", "")).startswith("MCP server")]
+    scripted = [tool.name for script in runtime.scripts for tool in script.tools]
+    local = [tool.name for tool in runtime.manager if tool.name not in (*served, *scripted)]
     for where, names in (
-        ("of the Z-Wave server, by MCP", [it.name for it in tools if isinstance(it, McpTool)]),
-        ("of a script, in a worker", [it.name for it in tools if isinstance(it, ScriptTool)]),
-        ("local", [it.name for it in tools if not isinstance(it, McpTool | ScriptTool)]),
+        ("of the Z-Wave server, by MCP", served),
+        ("of a script, in a worker", scripted),
+        ("local", local),
     ):
         screen.fact("tools", f"{where}: {', '.join(names) or 'none'}", "" if names else "red")
     for problem in runtime.problems:
@@ -119,15 +115,14 @@ async def converse(scene: Scene, client: ModelClient, config: Config, *, is_chec
     """Play the recording to the gateway, then what is typed, or the steps of the check."""
     from house_typing import typed_lines
 
-    from toolrun.voice.gateway import Sources, run_gateway
-    from toolrun.voice.mqtt import BrokerAddress
+    from toolrun.voice import Sources, run_gateway
 
     def warn(text: str) -> None:
         screen.fact("problem", text, "red")
 
     screen, check = scene.screen, Check(scene)
     lines = check.lines() if is_check else typed_lines(scene)
-    sources = Sources((RECORDING,), lines, broker=BrokerAddress.parse(scene.place.url))
+    sources = Sources((RECORDING,), lines, broker=scene.place.address)
     screen.heading(f"{'1  ' if is_check else ''}A recording is played to the gateway: {RECORDING.name}")
     await run_gateway(client, config, sources, [scene.talk.tell, screen.tell], warn)
     return check.failed

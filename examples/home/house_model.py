@@ -7,10 +7,8 @@ import os
 from house_screen import Screen
 from stand_in import NAME, make_stand_in
 
-from toolrun import Runtime
-from toolrun.clients.choice import choose, open_client
-from toolrun.clients.client import ModelClient
-from toolrun.errors import ConfigError
+from toolrun import ConfigError, Runtime
+from toolrun.clients import ModelClient, choose, open_client
 
 STAND_IN = "stand-in"
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from toolrun import Observer, ToolResult
-from toolrun.clients.events import ToolFinished, ToolStarted
-from toolrun.tools.context import Call
-from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, VoiceEvent
+from toolrun import Call, Observer, ToolResult
+from toolrun.clients import ToolFinished, ToolStarted
+from toolrun.voice import Answered, Heard, Outcome, ToolActivity, VoiceEvent
 
 PROMPT = "> "
 

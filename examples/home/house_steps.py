@@ -11,8 +11,8 @@ from devices import Simulation
 from house_place import Place
 from house_screen import Screen
 
-from toolrun.clients.events import ToolFinished
-from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, VoiceEvent
+from toolrun.clients import ToolFinished
+from toolrun.voice import Answered, Heard, Outcome, ToolActivity, VoiceEvent
 
 PATIENCE = 120.0
 """Seconds for one step. A model on a small machine may need most of it."""

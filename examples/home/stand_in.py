@@ -12,11 +12,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from toolrun.json import JSON
-from toolrun.result import ToolCall
+from toolrun import ToolCall
 from toolrun.testing import Said, ScriptedModel
 
 NAME = "rule-based stand-in"
@@ -42,7 +42,7 @@ AT_A_LOSS = (
 )
 CONTROL, SENSOR, LIST = "control_zwave_device", "get_device_sensor_data", "list_zwave_devices"
 
-Arguments = dict[str, JSON]
+Arguments = dict[str, Any]
 Rule = tuple[str, str, Callable[[re.Match[str]], Arguments]]
 
 

@@ -14,13 +14,13 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from toolrun import ErrorKind, Health, Runtime, ToolResult
-from toolrun.json import JSON
-from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
+from toolrun.testing import WorkerProcess, find_workers
 
 PROJECT = Path(__file__).parent
 
@@ -31,7 +31,7 @@ class Step:
 
     title: str
     tool: str
-    arguments: dict[str, JSON]
+    arguments: dict[str, Any]
     text: str
     """What the model must read, at the start of its answer."""
     kind: ErrorKind | None = None
@@ -167,7 +167,7 @@ async def show_step(screen: Screen, number: int, step: Step, runtime: Runtime) -
     if step.shows_envelope:
         entries = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.to_dict().items()]
         screen.fact("envelope", "{" + ",\n ".join(entries) + "}")
-    if step.processes is not None and is_supported():
+    if step.processes is not None and sys.platform == "linux":
         await show_processes(screen, step.processes)
     screen.expect(step.title, step.is_met_by(result))
 

@@ -9,6 +9,9 @@ from toolrun._lazy import export
 
 if TYPE_CHECKING:
     from toolrun.clients.anthropic import AnthropicClient as AnthropicClient
+    from toolrun.clients.choice import Choice as Choice
+    from toolrun.clients.choice import choose as choose
+    from toolrun.clients.choice import open_client as open_client
     from toolrun.clients.client import ModelClient as ModelClient
     from toolrun.clients.errors import ModelAuthError as ModelAuthError
     from toolrun.clients.errors import ModelContextError as ModelContextError
@@ -48,6 +51,7 @@ __getattr__, __dir__, __all__ = export(
     __name__,
     {
         "anthropic": ["AnthropicClient"],
+        "choice": ["Choice", "choose", "open_client"],
         "client": ["ModelClient"],
         "errors": [
             "ModelAuthError",

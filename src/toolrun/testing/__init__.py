@@ -1,4 +1,6 @@
-"""Doubles for users' tests: a model that plays a script, tools that play recordings, an engine without processes."""
+"""For users' own tests: a model that plays a script, tools that play recordings, an engine without processes, and a look
+at the worker processes that are left.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from toolrun.testing.recorded_tools import Recorder as Recorder
     from toolrun.testing.scripted_model import Said as Said
     from toolrun.testing.scripted_model import ScriptedModel as ScriptedModel
+    from toolrun.testing.worker_processes import WorkerProcess as WorkerProcess
+    from toolrun.testing.worker_processes import find_workers as find_workers
 
 __getattr__, __dir__, __all__ = export(
     __name__,
@@ -18,5 +22,6 @@ __getattr__, __dir__, __all__ = export(
         "memory_engine": ["MemoryEngine", "MemoryWorker"],
         "recorded_tools": ["RecordedTools", "Recorder"],
         "scripted_model": ["Said", "ScriptedModel"],
+        "worker_processes": ["WorkerProcess", "find_workers"],
     },
 )

@@ -1,0 +1,52 @@
+"""The examples use what users can use: the public names, and no internal module."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PUBLIC = {
+    name: frozenset(import_module(name).__all__)
+    for name in ("toolrun", "toolrun.clients", "toolrun.testing", "toolrun.voice")
+}
+
+
+def internal_imports(source: str) -> list[str]:
+    """What a file imports of toolrun that is not public."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [it.name for it in node.names if _is_ours(it.name) and it.name not in PUBLIC]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and _is_ours(node.module):
+            public = PUBLIC.get(node.module, frozenset())
+            found += [f"{node.module}.{it.name}" for it in node.names if it.name not in public]
+    return found
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "toolrun"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: str(path.relative_to(EXAMPLES).with_suffix(""))
+)
+def test_an_example_imports_public_names_only(path: Path) -> None:
+    assert internal_imports(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import toolrun.runtime",
+        "from toolrun.runtime import Runtime",
+        "from toolrun import runtime",
+        "from toolrun.voice import mqtt",
+        "def later():\n    from toolrun.scripts.source import ScriptTool",
+    ],
+)
+def test_an_internal_import_is_noticed(line: str) -> None:
+    assert len(internal_imports(line)) == 1
