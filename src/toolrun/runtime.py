@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from toolrun.config.model import Config
     from toolrun.mcp.client.supervisor import Supervisor
     from toolrun.scripts.source import Script
-    from toolrun.sources.problem import Problem
+    from toolrun.sources.load_problem import Problem
     from toolrun.sources.project import Project
 
 

@@ -16,7 +16,7 @@ import click
 
 from toolrun.cli.output import Output, inform
 from toolrun.clients.choice import Choice, open_client
-from toolrun.clients.events import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
+from toolrun.clients.turn_event import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import Config, ModelSettings
 from toolrun.errors import SideEffects
 from toolrun.redaction import Redactor
@@ -24,7 +24,7 @@ from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients.model_client import ModelClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 

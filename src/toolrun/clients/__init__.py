@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from toolrun.clients.choice import Choice as Choice
     from toolrun.clients.choice import choose as choose
     from toolrun.clients.choice import open_client as open_client
-    from toolrun.clients.client import ModelClient as ModelClient
-    from toolrun.clients.errors import ModelAuthError as ModelAuthError
-    from toolrun.clients.errors import ModelContextError as ModelContextError
-    from toolrun.clients.errors import ModelError as ModelError
-    from toolrun.clients.errors import ModelNotFoundError as ModelNotFoundError
-    from toolrun.clients.errors import ModelOverloadedError as ModelOverloadedError
-    from toolrun.clients.errors import ModelProtocolError as ModelProtocolError
-    from toolrun.clients.errors import ModelRequestError as ModelRequestError
-    from toolrun.clients.errors import ModelTimeoutError as ModelTimeoutError
-    from toolrun.clients.errors import ModelUnavailableError as ModelUnavailableError
-    from toolrun.clients.events import Done as Done
-    from toolrun.clients.events import Ended as Ended
-    from toolrun.clients.events import Event as Event
-    from toolrun.clients.events import Reply as Reply
-    from toolrun.clients.events import Text as Text
-    from toolrun.clients.events import ToolFinished as ToolFinished
-    from toolrun.clients.events import ToolProgress as ToolProgress
-    from toolrun.clients.events import ToolStarted as ToolStarted
-    from toolrun.clients.events import Usage as Usage
-    from toolrun.clients.limits import TurnLimits as TurnLimits
-    from toolrun.clients.local.client import LocalChatModel as LocalChatModel
-    from toolrun.clients.local.client import LocalClient as LocalClient
+    from toolrun.clients.local.local_client import LocalChatModel as LocalChatModel
+    from toolrun.clients.local.local_client import LocalClient as LocalClient
+    from toolrun.clients.model_client import ModelClient as ModelClient
+    from toolrun.clients.model_error import ModelAuthError as ModelAuthError
+    from toolrun.clients.model_error import ModelContextError as ModelContextError
+    from toolrun.clients.model_error import ModelError as ModelError
+    from toolrun.clients.model_error import ModelNotFoundError as ModelNotFoundError
+    from toolrun.clients.model_error import ModelOverloadedError as ModelOverloadedError
+    from toolrun.clients.model_error import ModelProtocolError as ModelProtocolError
+    from toolrun.clients.model_error import ModelRequestError as ModelRequestError
+    from toolrun.clients.model_error import ModelTimeoutError as ModelTimeoutError
+    from toolrun.clients.model_error import ModelUnavailableError as ModelUnavailableError
     from toolrun.clients.ollama import OllamaClient as OllamaClient
+    from toolrun.clients.turn_event import Done as Done
+    from toolrun.clients.turn_event import Ended as Ended
+    from toolrun.clients.turn_event import Event as Event
+    from toolrun.clients.turn_event import Reply as Reply
+    from toolrun.clients.turn_event import Text as Text
+    from toolrun.clients.turn_event import ToolFinished as ToolFinished
+    from toolrun.clients.turn_event import ToolProgress as ToolProgress
+    from toolrun.clients.turn_event import ToolStarted as ToolStarted
+    from toolrun.clients.turn_event import Usage as Usage
+    from toolrun.clients.turn_limits import TurnLimits as TurnLimits
     from toolrun.clients.wording import Wording as Wording
 
 
@@ -44,7 +44,7 @@ def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
         return None
     from toolrun.clients.extra import missing
 
-    return missing({"anthropic": "anthropic", "local.client": "local"}.get(module, "ollama"), error)
+    return missing({"anthropic": "anthropic", "local.local_client": "local"}.get(module, "ollama"), error)
 
 
 __getattr__, __dir__, __all__ = export(
@@ -52,8 +52,8 @@ __getattr__, __dir__, __all__ = export(
     {
         "anthropic": ["AnthropicClient"],
         "choice": ["Choice", "choose", "open_client"],
-        "client": ["ModelClient"],
-        "errors": [
+        "model_client": ["ModelClient"],
+        "model_error": [
             "ModelAuthError",
             "ModelContextError",
             "ModelError",
@@ -64,10 +64,19 @@ __getattr__, __dir__, __all__ = export(
             "ModelTimeoutError",
             "ModelUnavailableError",
         ],
-        "events": ["Done", "Ended", "Event", "Reply", "Text", "ToolFinished", "ToolProgress", "ToolStarted", "Usage"],
-        "limits": ["TurnLimits"],
-        "local.client": ["LocalChatModel", "LocalClient"],
         "ollama": ["OllamaClient"],
+        "turn_event": [
+            "Done",
+            "Ended",
+            "Event",
+            "Reply",
+            "Text",
+            "ToolFinished",
+            "ToolProgress",
+            "ToolStarted",
+            "Usage",
+        ],
+        "turn_limits": ["TurnLimits"],
         "wording": ["Wording"],
     },
     _missing,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolrun.clients.client import ModelClient
-from toolrun.clients.errors import About, ModelAuthError
 from toolrun.clients.extra import missing
-from toolrun.clients.limits import TurnLimits
+from toolrun.clients.model_client import ModelClient
+from toolrun.clients.model_error import About, ModelAuthError
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 
 try:

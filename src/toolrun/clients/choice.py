@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from toolrun.clients.extra import missing
-from toolrun.clients.limits import TurnLimits
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.config.model import ModelSettings
 from toolrun.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients.model_client import ModelClient
     from toolrun.execution.executor import ToolExecutor
 
 PROVIDERS: Final = ("anthropic", "ollama", "local", "scripted")
@@ -150,10 +150,10 @@ def _open(
 
             return OllamaClient(executor, choice.model, url or ollama_url(environ), **more)
         case "local":
-            from toolrun.clients.local.client import LocalClient
+            from toolrun.clients.local.local_client import LocalClient
 
             return LocalClient(executor, path, **more)
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients.model_client import ModelClient
     from toolrun.testing import ScriptedModel
 
     return ModelClient(ScriptedModel.from_file(path), executor, **more)

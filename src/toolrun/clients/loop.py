@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from toolrun.clients import content, conversation
-from toolrun.clients.errors import ModelError, ModelTimeoutError, ModelUnavailableError, translate
-from toolrun.clients.events import Done, Ended, Reply, Text, ToolFinished, Usage
+from toolrun.clients import conversation, result_content
+from toolrun.clients.model_error import ModelError, ModelTimeoutError, ModelUnavailableError, translate
 from toolrun.clients.round import Emit, Round
+from toolrun.clients.turn_event import Done, Ended, Reply, Text, ToolFinished, Usage
 from toolrun.errors import ToolrunError
 from toolrun.json import dumps
 from toolrun.result import ToolCall
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
     from toolrun.clients.dialect import Offer
+    from toolrun.clients.model_client import ModelClient
 
 _LONG: Final = 4_000
 """Characters of results from which on the size of the model's context matters."""
@@ -87,7 +87,7 @@ class Turn:
             round = Round(answer.calls, self._emit)
             for index in range(len(answer.calls)):
                 round.refuse(index, self._wording.closed)
-            self._record(round, answer, content.UNKNOWN)
+            self._record(round, answer, result_content.UNKNOWN)
         text = str(answer.message.text)
         if not text.strip():
             text = self._wording.no_answer
@@ -158,7 +158,7 @@ class Turn:
         """Answer all calls of a round. Returns why there can be no further round, if that is so."""
         round = Round([_resolved(call, offer) for call in answer.calls], self._emit)
         over = self._judge(round, cut_off=conversation.is_cut_off(answer.message))
-        abilities = content.UNKNOWN
+        abilities = result_content.UNKNOWN
         try:
             try:
                 async with asyncio.timeout_at(self._deadline):
@@ -203,18 +203,18 @@ class Turn:
         self._times[key] = times + 1
         return times
 
-    def _record(self, round: Round, answer: conversation.Answer, abilities: content.Abilities) -> None:
+    def _record(self, round: Round, answer: conversation.Answer, abilities: result_content.Abilities) -> None:
         """Add the results of a round to the messages, under the names that the model used."""
-        room = content.room(abilities, len(round.calls))
+        room = result_content.room(abilities, len(round.calls))
         images = []
         for call, finished in zip(answer.calls, round.finished(), strict=True):
-            shown, later = content.shown(finished.result, room, abilities.sight, self._wording)
+            shown, later = result_content.shown(finished.result, room, abilities.sight, self._wording)
             self.messages.append(conversation.tool_message(call, shown, failed=not finished.result.success))
             self._calls.append(finished)
             if later:
                 images.append((call.name, later))
         if images:
-            self.messages.append(HumanMessage(content=content.following(images, self._wording)))
+            self.messages.append(HumanMessage(content=result_content.following(images, self._wording)))
 
 
 def _resolved(call: ToolCall, offer: Offer) -> ToolCall:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolrun.clients.client import ModelClient
-from toolrun.clients.content import UNKNOWN, Abilities, Sight
-from toolrun.clients.errors import About
 from toolrun.clients.extra import missing
-from toolrun.clients.limits import TurnLimits
+from toolrun.clients.model_client import ModelClient
+from toolrun.clients.model_error import About
+from toolrun.clients.result_content import UNKNOWN, Abilities, Sight
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 
 try:

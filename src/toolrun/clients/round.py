@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from toolrun.clients.events import Event, ToolFinished, ToolProgress, ToolStarted
+from toolrun.clients.turn_event import Event, ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import OnProgress, Progress

@@ -18,7 +18,7 @@ from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read
 from toolrun.config.value_type import SECONDS, SWITCH, TEXT, ValueType
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
-from toolrun.sources.problem import Problem
+from toolrun.sources.load_problem import Problem
 from toolrun.text import show, suggestion
 from toolrun.tools.protocol import check_name
 

@@ -14,7 +14,7 @@ from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function_file import load_functions
-from toolrun.sources.problem import Problem
+from toolrun.sources.load_problem import Problem
 from toolrun.tools.manager import ToolManager, logger
 
 if TYPE_CHECKING:

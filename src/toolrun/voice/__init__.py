@@ -9,22 +9,22 @@ from toolrun._lazy import export
 
 if TYPE_CHECKING:
     from toolrun.voice.broker_address import BrokerAddress as BrokerAddress
-    from toolrun.voice.events import Answered as Answered
-    from toolrun.voice.events import Heard as Heard
-    from toolrun.voice.events import Listener as Listener
-    from toolrun.voice.events import Outcome as Outcome
-    from toolrun.voice.events import ToolActivity as ToolActivity
-    from toolrun.voice.events import Utterance as Utterance
-    from toolrun.voice.events import VoiceEvent as VoiceEvent
     from toolrun.voice.gateway import Sources as Sources
     from toolrun.voice.gateway import run_gateway as run_gateway
     from toolrun.voice.transcriber import BackgroundTranscriber as BackgroundTranscriber
+    from toolrun.voice.voice_event import Answered as Answered
+    from toolrun.voice.voice_event import Heard as Heard
+    from toolrun.voice.voice_event import Listener as Listener
+    from toolrun.voice.voice_event import Outcome as Outcome
+    from toolrun.voice.voice_event import ToolActivity as ToolActivity
+    from toolrun.voice.voice_event import Utterance as Utterance
+    from toolrun.voice.voice_event import VoiceEvent as VoiceEvent
 
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
         "broker_address": ["BrokerAddress"],
-        "events": ["Answered", "Heard", "Listener", "Outcome", "ToolActivity", "Utterance", "VoiceEvent"],
+        "voice_event": ["Answered", "Heard", "Listener", "Outcome", "ToolActivity", "Utterance", "VoiceEvent"],
         "gateway": ["Sources", "run_gateway"],
         "transcriber": ["BackgroundTranscriber"],
     },

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from toolrun.errors import SpeechError
-from toolrun.voice.events import Answered, Heard, VoiceEvent
-from toolrun.voice.speech.engine import Speaker
+from toolrun.voice.speech.speech_engine import Speaker
+from toolrun.voice.voice_event import Answered, Heard, VoiceEvent
 
 logger = logging.getLogger("toolrun.voice")
 

@@ -14,15 +14,15 @@ from toolrun.config.model import Config
 from toolrun.redaction import Redactor
 from toolrun.voice.announcer import Announcer
 from toolrun.voice.broker_address import BrokerAddress
-from toolrun.voice.events import Listener, Utterance
 from toolrun.voice.mqtt import MqttLink
 from toolrun.voice.phrases import Phrases
-from toolrun.voice.speech.engine import Recogniser, sentences
 from toolrun.voice.speech.factory import make_recogniser, make_speaker
+from toolrun.voice.speech.speech_engine import Recogniser, sentences
 from toolrun.voice.transcriber import BackgroundTranscriber
+from toolrun.voice.voice_event import Listener, Utterance
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients.model_client import ModelClient
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 

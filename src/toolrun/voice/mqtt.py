@@ -21,13 +21,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from toolrun.clients.events import ToolFinished, ToolProgress
+from toolrun.clients.turn_event import ToolFinished, ToolProgress
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.voice.broker_address import BrokerAddress
-from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
 from toolrun.voice.race import until_one_ends
+from toolrun.voice.voice_event import Answered, Heard, ToolActivity, VoiceEvent
 
 if TYPE_CHECKING:
     import aiomqtt

@@ -30,7 +30,7 @@ _MODEL_ERRORS: Final = {
     "ModelRequestError": "request",
     "ModelProtocolError": "protocol",
 }
-"""Classes of `toolrun.clients.errors` by name: the clients need packages that not every user has."""
+"""Classes of `toolrun.clients.model_error` by name: the clients need packages that not every user has."""
 _TABLES: Final[Mapping[str, frozenset[str] | None]] = {
     "tool": frozenset(kind.value for kind in ErrorKind),
     "model": frozenset(_MODEL_ERRORS.values()),

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from toolrun.clients.errors import ModelContextError, ModelError
-from toolrun.clients.events import Event, Reply, ToolFinished, ToolProgress, ToolStarted
+from toolrun.clients.model_error import ModelContextError, ModelError
+from toolrun.clients.turn_event import Event, Reply, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import VoiceSettings
 from toolrun.errors import ToolrunError, UsageError
-from toolrun.voice.events import Answered, Heard, Listener, Outcome, ToolActivity, Utterance, VoiceEvent
 from toolrun.voice.memory import Memory
 from toolrun.voice.phrases import Phrases
 from toolrun.voice.race import until_one_ends
 from toolrun.voice.speakable import speakable
+from toolrun.voice.voice_event import Answered, Heard, Listener, Outcome, ToolActivity, Utterance, VoiceEvent
 
 if TYPE_CHECKING:
-    from toolrun.clients.client import ModelClient
+    from toolrun.clients.model_client import ModelClient
 
 logger = logging.getLogger("toolrun.voice")
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolrun.errors import SpeechError
 from toolrun.voice.announcer import Announcer
-from toolrun.voice.events import Answered, Heard, Outcome, Utterance, VoiceEvent
+from toolrun.voice.voice_event import Answered, Heard, Outcome, Utterance, VoiceEvent
 
 LIMIT = 20.0
 SAID = Utterance("u1", "hello")

@@ -14,14 +14,14 @@ import aiomqtt
 import pytest
 
 from support.brokers import BrokerProcess
-from toolrun.clients.events import ToolFinished, ToolProgress, ToolStarted
+from toolrun.clients.turn_event import ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ConfigError, ErrorKind
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import Progress
 from toolrun.voice.broker_address import BrokerAddress
-from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance
 from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, MqttLink, message_of, read_utterance
+from toolrun.voice.voice_event import Answered, Heard, Outcome, ToolActivity, Utterance
 
 LIMIT = 30.0
 SAID = Utterance("u1", "turn on the lamp", "mqtt")

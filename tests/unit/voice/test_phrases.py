@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolrun import ErrorKind, ToolResult
-from toolrun.clients import errors as model_errors
-from toolrun.clients.errors import ModelError, ModelTimeoutError, ModelUnavailableError
+from toolrun.clients import model_error
+from toolrun.clients.model_error import ModelError, ModelTimeoutError, ModelUnavailableError
 from toolrun.errors import ConfigError
 from toolrun.voice.phrases import Phrases
 from toolrun.voice.speakable import speakable
@@ -48,7 +48,7 @@ def test_a_call_that_succeeded_needs_no_words() -> None:
 
 def test_every_error_of_a_model_has_a_sentence() -> None:
     phrases = Phrases.load()
-    kinds = [it for it in vars(model_errors).values() if isinstance(it, type) and issubclass(it, ModelError)]
+    kinds = [it for it in vars(model_error).values() if isinstance(it, type) and issubclass(it, ModelError)]
     concrete = [kind for kind in kinds if kind is not ModelError]
     said = {phrases.for_model(kind("secret detail")) for kind in concrete}
     assert len(said) == len(concrete) >= 8

@@ -26,9 +26,9 @@ from toolrun.config.model import VoiceSettings
 from toolrun.errors import UsageError
 from toolrun.result import ToolCall
 from toolrun.testing import Said, ScriptedModel
-from toolrun.voice.events import Answered, Heard, Outcome, ToolActivity, Utterance, VoiceEvent
 from toolrun.voice.phrases import Phrases
 from toolrun.voice.transcriber import BackgroundTranscriber
+from toolrun.voice.voice_event import Answered, Heard, Outcome, ToolActivity, Utterance, VoiceEvent
 
 LIMIT = 20.0
 PHRASES = Phrases.load()

@@ -14,8 +14,8 @@ from toolrun.cli.output import claim_stdout, complain
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
 from toolrun.clients.choice import Choice, choose
-from toolrun.clients.errors import ModelError
-from toolrun.clients.events import Done, Reply, ToolFinished
+from toolrun.clients.model_error import ModelError
+from toolrun.clients.turn_event import Done, Reply, ToolFinished
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime

@@ -17,8 +17,8 @@ from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
 from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, typed
-from toolrun.clients.errors import ModelError
-from toolrun.clients.events import Done
+from toolrun.clients.model_error import ModelError
+from toolrun.clients.turn_event import Done
 from toolrun.config.model import ModelSettings
 from toolrun.errors import ToolrunError
 from toolrun.redaction import Redactor

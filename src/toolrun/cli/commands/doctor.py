@@ -20,7 +20,7 @@ from toolrun.cli.summary import relative
 from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
-from toolrun.sources.problem import Problem
+from toolrun.sources.load_problem import Problem
 from toolrun.sources.project import is_script
 from toolrun.text import plural, suggestion
 from toolrun.tools.protocol import Tool

@@ -25,8 +25,8 @@ from toolrun.runtime import Runtime
 from toolrun.text import plural
 
 if TYPE_CHECKING:
-    from toolrun.voice.events import Listener
     from toolrun.voice.gateway import Sources
+    from toolrun.voice.voice_event import Listener
 
 
 @click.command(name="voice")
@@ -140,7 +140,7 @@ def _tools(runtime: Runtime) -> str:
 
 
 def _terminal(output: Output, config: Config) -> Listener:
-    from toolrun.voice.events import Answered, Heard, ToolActivity, VoiceEvent
+    from toolrun.voice.voice_event import Answered, Heard, ToolActivity, VoiceEvent
 
     display = Display(output, Redactor(config.secrets.values()), streams=False)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.clients.dialect.parse import Note
-from toolrun.clients.dialect.provider import Dialect, Keeps, Level
+from toolrun.clients.dialect.dialect import Dialect, Keeps, Level
+from toolrun.clients.dialect.schema_parser import Note
 from toolrun.clients.dialect.simplify import simplify
 from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from toolrun.clients.dialect.anthropic import ANTHROPIC
+from toolrun.clients.dialect.dialect import Dialect
 from toolrun.clients.dialect.gemini import GEMINI
 from toolrun.clients.dialect.mcp import MCP
 from toolrun.clients.dialect.openai import OPENAI
-from toolrun.clients.dialect.provider import Dialect
 from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import restore
 from toolrun.errors import DefinitionError

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from toolrun.clients.dialect.parse import Note, modernise, read
+from toolrun.clients.dialect.dialect import Keeps, Level
 from toolrun.clients.dialect.phrasing import describe, form, forms, phrases
-from toolrun.clients.dialect.provider import Keeps, Level
+from toolrun.clients.dialect.schema_parser import Note, modernise, read
 from toolrun.clients.dialect.simple_schema import Node, both, either
 from toolrun.json import JSON, Schema
 from toolrun.schema.value import join

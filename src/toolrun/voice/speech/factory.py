@@ -7,7 +7,7 @@ from pathlib import Path
 from toolrun.config.model import VoiceSettings
 from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
-from toolrun.voice.speech.engine import Recogniser, Speaker
+from toolrun.voice.speech.speech_engine import Recogniser, Speaker
 
 
 def make_recogniser(settings: VoiceSettings, root: Path) -> tuple[Recogniser, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from toolrun.errors import SpeechError
-from toolrun.voice.speech.engine import RATE
+from toolrun.voice.speech.speech_engine import RATE
 
 _BLOCK: Final = 1024
 """Samples that come at a time."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolrun.errors import SpeechError
-from toolrun.voice.speech.engine import RATE, WIDTH
+from toolrun.voice.speech.speech_engine import RATE, WIDTH
 
 WINDOW: Final = 512 * WIDTH
 """Bytes that are judged at a time: 32 ms. The detector knows no other size."""

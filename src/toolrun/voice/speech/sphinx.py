@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolrun.errors import SpeechError
-from toolrun.voice.speech.engine import RATE, WIDTH
 from toolrun.voice.speech.grammar import Grammar, make_grammar
 from toolrun.voice.speech.pronunciation import pronounce
+from toolrun.voice.speech.speech_engine import RATE, WIDTH
 
 _COMMANDS: Final = "commands"
 _PHONES: Final = "phones"

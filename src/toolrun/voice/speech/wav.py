@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.errors import SpeechError
-from toolrun.voice.speech.engine import RATE, WIDTH
+from toolrun.voice.speech.speech_engine import RATE, WIDTH
 
 MAX_SECONDS: Final = 600
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE

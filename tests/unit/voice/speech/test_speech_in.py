@@ -10,10 +10,10 @@ import pytest
 
 from support.speaking import spoken
 from toolrun.errors import ConfigError, SpeechError
-from toolrun.voice.speech.engine import Recogniser, sentences
 from toolrun.voice.speech.grammar import default_commands
 from toolrun.voice.speech.microphone import microphone
 from toolrun.voice.speech.segment import Segments, silero
+from toolrun.voice.speech.speech_engine import Recogniser, sentences
 from toolrun.voice.speech.sphinx import SphinxRecogniser, has_loud_silence
 from toolrun.voice.speech.wav import read_wav
 from toolrun.voice.speech.whisper import WhisperRecogniser

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from toolrun.clients.events import ToolFinished, ToolProgress, ToolStarted
+from toolrun.clients.turn_event import ToolFinished, ToolProgress, ToolStarted
 
 
 @dataclass(frozen=True, slots=True)

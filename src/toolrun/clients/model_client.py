@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from toolrun.clients.content import Abilities, from_profile
 from toolrun.clients.dialect import Offer, for_provider
-from toolrun.clients.errors import About
-from toolrun.clients.events import Event, Reply
-from toolrun.clients.limits import TurnLimits
 from toolrun.clients.loop import Turn
+from toolrun.clients.model_error import About
 from toolrun.clients.provider import model_name, provider_of
+from toolrun.clients.result_content import Abilities, from_profile
+from toolrun.clients.turn_event import Event, Reply
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import UsageError
 

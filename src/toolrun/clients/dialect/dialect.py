@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from toolrun.clients.dialect.parse import Note
+from toolrun.clients.dialect.schema_parser import Note
 from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 

@@ -24,13 +24,13 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import Field, PrivateAttr
 
-from toolrun.clients.client import ModelClient
-from toolrun.clients.content import Abilities
-from toolrun.clients.errors import About, ModelContextError, ModelError, ModelRequestError
 from toolrun.clients.extra import missing
-from toolrun.clients.limits import TurnLimits
 from toolrun.clients.local import constrained
+from toolrun.clients.model_client import ModelClient
+from toolrun.clients.model_error import About, ModelContextError, ModelError, ModelRequestError
 from toolrun.clients.provider import Provider
+from toolrun.clients.result_content import Abilities
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import ConfigError
 

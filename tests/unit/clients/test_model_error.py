@@ -9,7 +9,7 @@ import ollama
 import pytest
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError, OutputParserException
 
-from toolrun.clients.errors import (
+from toolrun.clients.model_error import (
     CLASSES,
     CODES,
     STATUS,

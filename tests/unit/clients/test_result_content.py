@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolrun.clients.content import Abilities, Sight, following, from_profile, room, shown
+from toolrun.clients.result_content import Abilities, Sight, following, from_profile, room, shown
 from toolrun.clients.wording import Wording
 from toolrun.result import ToolResult
 
