@@ -1,8 +1,8 @@
-"""How tools are told to the providers of models: names, schemas and forms that each of them takes. Pure."""
+"""Tools in the format of each provider: the names, schemas and envelopes that it accepts. Pure."""
 
 from __future__ import annotations
 
 from toolrun.clients.dialect.offer import PROVIDERS, Offer, Simplification, for_provider, to_qwen
-from toolrun.clients.dialect.unparse import restore
+from toolrun.clients.dialect.unparse import unparse
 
-__all__ = ["PROVIDERS", "Offer", "Simplification", "for_provider", "restore", "to_qwen"]
+__all__ = ["PROVIDERS", "Offer", "Simplification", "for_provider", "to_qwen", "unparse"]

@@ -1,7 +1,7 @@
-"""Anthropic's messages.
+"""Anthropic's Messages API.
 
-JSON Schema of 2020-12 is taken whole, but for the root: it has to be an object with nothing combined, and the names of
-the parameters have a rule. One tool that breaks these, and the request with all the others is refused.
+It supports all of JSON Schema 2020-12, but the root must be an object without `anyOf` and the like, and the names of
+parameters follow a rule. One tool that breaks a rule makes Anthropic refuse the whole request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.clients.dialect.dialect import Dialect, Level
+from toolrun.clients.dialect.dialect import Dialect, KeywordSupport
 from toolrun.clients.dialect.schema_parser import Note
 from toolrun.clients.dialect.simplify import flatten
 from toolrun.json import JSON, Schema
@@ -17,7 +17,7 @@ from toolrun.tools.naming import NameRule
 
 
 def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
-    return flatten(schema, Level(), note)
+    return flatten(schema, KeywordSupport(), note)
 
 
 def _render(name: str, description: str, schema: Schema) -> dict[str, JSON]:

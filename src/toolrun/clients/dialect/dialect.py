@@ -1,4 +1,4 @@
-"""What a provider of models takes, and in which form. Values only."""
+"""What each provider supports of JSON Schema, and the format in which it takes tools. Values only."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
 Adapt: TypeAlias = Callable[[Mapping[str, JSON], Note], tuple[Schema, list[str]]]
-"""Makes of the schema of a tool's arguments one that the provider takes, and words for the description of the tool."""
+"""Rewrites the schema of a tool's arguments for the provider. Also returns phrases for the description of the tool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """What is kept of a schema at some place in it."""
+class KeywordSupport:
+    """What a provider supports at one place of a schema."""
 
     keywords: frozenset[str] | None = None
-    """`None`: all."""
+    """`None`: all of them."""
     formats: Mapping[str, frozenset[str]] | None = None
-    """The formats that a type may have; `None`: all."""
-    is_typed: bool = False
-    """As Gemini has it: everything has exactly one type, options are strings, objects have properties, and what is one
-    of several has nothing beside `anyOf`."""
+    """The values of `format` by type; `None`: all of them."""
+    needs_single_type: bool = False
+    """Gemini's rules: every schema has exactly one type or only `anyOf`, enums have strings, and objects have
+    properties."""
     needs_items: bool = False
-    """Whether a list has to say what is in it."""
+    """Whether an array must have `items`."""
 
-    def keeps(self, keyword: str) -> bool:
+    def includes(self, keyword: str) -> bool:
         return self.keywords is None or keyword in self.keywords
 
 
 @dataclass(frozen=True, slots=True)
-class Keeps:
-    """What is kept of a parameter, and of what is inside it."""
+class SchemaSupport:
+    """What a provider supports of a parameter, and of the schemas nested in it."""
 
-    parameter: Level
-    inside: Level
+    parameter: KeywordSupport
+    nested: KeywordSupport
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How tools are told to a provider."""
+    """The format in which a provider takes tools."""
 
     title: str
-    names: NameRule
-    parameters: NameRule | None
-    """What the names of parameters may be; `None`: anything."""
+    name_rule: NameRule
+    parameter_rule: NameRule | None
+    """The rule for the names of parameters; `None`: any name will do."""
     adapt: Adapt
     render: Callable[[str, str, Schema], dict[str, JSON]]
-    """Name, description and schema in the form of the provider."""
+    """Name, description and schema in the format of the provider."""
     parses_text: bool = False
-    """Whether arguments that are text arrive parsed if they look like JSON."""
+    """Whether the client library parses string arguments that look like JSON."""

@@ -1,11 +1,11 @@
-"""Gemini's function declarations, whose schemas are a part of OpenAPI's (https://ai.google.dev/api/caching#Schema)."""
+"""Gemini's function declarations, whose schemas are a subset of OpenAPI's (https://ai.google.dev/api/caching#Schema)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.clients.dialect.dialect import Dialect, Keeps, Level
+from toolrun.clients.dialect.dialect import Dialect, KeywordSupport, SchemaSupport
 from toolrun.clients.dialect.schema_parser import Note
 from toolrun.clients.dialect.simplify import simplify
 from toolrun.json import JSON, Schema
@@ -20,15 +20,15 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
-_LEVEL: Final = Level(KEYWORDS, FORMATS, is_typed=True, needs_items=True)
+_SUPPORT: Final = KeywordSupport(KEYWORDS, FORMATS, needs_single_type=True, needs_items=True)
 
 
 def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
-    return simplify(schema, Keeps(_LEVEL, _LEVEL), note)
+    return simplify(schema, SchemaSupport(_SUPPORT, _SUPPORT), note)
 
 
 def _render(name: str, description: str, parameters: Schema) -> dict[str, JSON]:
-    """An object without properties is refused, so a tool without parameters has none at all."""
+    """Gemini refuses an object without properties, so a tool without parameters has no schema."""
     declaration: dict[str, JSON] = {"name": name, "description": description}
     return {**declaration, "parameters": parameters} if parameters["properties"] else declaration
 

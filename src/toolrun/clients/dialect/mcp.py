@@ -1,4 +1,4 @@
-"""Tools as MCP lists them: the schema as it is, if it says that it is an object."""
+"""Tools as MCP lists them: the schema unchanged, except that its type is always given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema says, in short words for a description. Pure."""
+"""Puts a schema into short phrases for a description, where a model can read what its provider drops. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.clients.dialect.simple_schema import Node
+from toolrun.clients.dialect.simple_schema import SimpleSchema
 from toolrun.json import JSON
 from toolrun.text import show
 
-_MAX_OPTIONS: Final = 50
-_MAX_FORM: Final = 1000
-"""Characters; what is longer would be read by no model with profit."""
-_MAX_VALUE: Final = 200
+_MAX_VALUES: Final = 50
+_MAX_EXPRESSION: Final = 1000
+"""Characters. A model does not profit from more."""
+_MAX_VALUE_CHARS: Final = 200
 _PLAIN: Final = re.compile(r"[^\W\d][\w.$@-]*")
 _RANGES: Final = (
     ("minimum", "maximum", ""),
@@ -33,125 +33,132 @@ _PHRASES: Final = {
 }
 _QUOTED: Final = frozenset({"default"})
 _FLAGS: Final = {"uniqueItems": "no item twice", "deprecated": "deprecated"}
-_WITH_OTHERS: Final = frozenset({"additionalProperties", "minContains", "maxContains"})
-"""Say nothing to a model on their own."""
+_DEPENDENT: Final = frozenset({"additionalProperties", "minContains", "maxContains"})
+"""Keytext that mean nothing to a model without another one."""
 
 
-def describe(text: str, words: list[str]) -> str:
-    """A description with the words behind it."""
-    more = "; ".join(dict.fromkeys(words))
-    return f"{text} ({more})" if text and more else text or more
+def append_phrases(description: str, phrases: list[str]) -> str:
+    """The description with the phrases in brackets after it."""
+    more = "; ".join(dict.fromkeys(phrases))
+    return f"{description} ({more})" if description and more else description or more
 
 
-def phrases(rules: Mapping[str, JSON], text: str = "") -> list[str]:
-    """What the keywords ask for, one phrase for each or for a pair. `text` is a description that may say it already."""
-    said = []
+def keyword_phrases(keywords: Mapping[str, JSON], description: str = "") -> list[str]:
+    """One phrase for each keyword, or for a pair of bounds. A default that the description names is left out."""
+    phrases = []
     for lower, upper, unit in _RANGES:
-        least, most = rules.get(lower), rules.get(upper)
+        least, most = keywords.get(lower), keywords.get(upper)
         if unit and least == 0:
             least = None
         if least is not None or most is not None:
-            said.append(_range(least, most, unit))
-    for keyword, value in rules.items():
+            phrases.append(_range(least, most, unit))
+    for keyword, value in keywords.items():
         if keyword in _PHRASES:
-            is_said = keyword == "default" and (value is None or ("default" in text.lower() and show(value) in text))
-            if not is_said:
+            if keyword != "default" or not _is_redundant_default(value, description):
                 is_text = isinstance(value, str) and keyword not in _QUOTED
-                said.append(_PHRASES[keyword].format(value if is_text else show(value, _MAX_VALUE)))
+                phrases.append(_PHRASES[keyword].format(value if is_text else show(value, _MAX_VALUE_CHARS)))
         elif keyword in _FLAGS:
-            said += [_FLAGS[keyword]] if value is True else []
+            phrases += [_FLAGS[keyword]] if value is True else []
         elif keyword in ("examples", "example"):
             first = value[0] if isinstance(value, list) and value else value
-            said.append(f"for example {show(first, _MAX_VALUE)}")
+            phrases.append(f"for example {show(first, _MAX_VALUE_CHARS)}")
         elif keyword == "dependentRequired" and isinstance(value, dict):
-            said += [f"{name} needs {', '.join(map(str, _list(more)))}" for name, more in value.items()]
-        elif not any(keyword in pair for pair in _RANGES) and keyword not in _WITH_OTHERS:
-            said.append(f"{keyword} {show(value, _MAX_VALUE)}")
-    return said
+            phrases += [f"{name} needs {', '.join(map(str, _list(more)))}" for name, more in value.items()]
+        elif not any(keyword in pair for pair in _RANGES) and keyword not in _DEPENDENT:
+            phrases.append(f"{keyword} {show(value, _MAX_VALUE_CHARS)}")
+    return phrases
 
 
-def form(node: Node) -> str:
-    """What a value looks like: `integer (0 to 10)`, `"fast" | "slow"`, `{x: number, y?: array of string}`."""
-    return _cut(_form(node))
+def _is_redundant_default(value: JSON, description: str) -> bool:
+    return value is None or ("default" in description.lower() and show(value) in description)
 
 
-def forms(nodes: tuple[Node, ...]) -> str:
-    """Objects one of which a value has to be: only the names, and the options of each."""
-    if all(not node.properties for node in nodes):
-        return f"needs {' or '.join(' and '.join(map(_name, node.required)) or 'none of them' for node in nodes)}"
-    return _cut(f"one of: {' or '.join(dict.fromkeys(map(_outline, nodes)))}")
+def type_expression(schema: SimpleSchema) -> str:
+    """The schema in a notation like TypeScript's.
+
+    `integer (0 to 10)`, `"fast" | "slow"`, `{x: number, y?: array of string}`
+    """
+    return _cut(_type_expression(schema))
 
 
-def _form(node: Node) -> str:
-    words = [node.description.rstrip(".")] if node.description else []
-    words += phrases(node.rules, node.description)
-    shape = _shape(node)
-    if node.nullable:
-        shape = f"{shape} | null"
-    return f"{shape} ({', '.join(words)})" if words else shape
+def variants_phrase(schemas: tuple[SimpleSchema, ...]) -> str:
+    """A group of variants in one phrase: only the names of the properties, and the values of an `enum`."""
+    if all(not schema.properties for schema in schemas):
+        return f"needs {' or '.join(' and '.join(map(_name, schema.required)) or 'none of them' for schema in schemas)}"
+    return _cut(f"one of: {' or '.join(dict.fromkeys(map(_outline, schemas)))}")
 
 
-def _shape(node: Node) -> str:
-    if node.enum is not None:
-        return _options(node.enum)
-    if node.branches:
-        return " | ".join(dict.fromkeys(map(_form, node.branches)))
-    return " | ".join(_of_type(name, node) for name in node.types) or "any"
+def _type_expression(schema: SimpleSchema) -> str:
+    phrases = [schema.description.rstrip(".")] if schema.description else []
+    phrases += keyword_phrases(schema.keywords, schema.description)
+    bare = _bare_expression(schema)
+    if schema.nullable:
+        bare = f"{bare} | null"
+    return f"{bare} ({', '.join(phrases)})" if phrases else bare
 
 
-def _of_type(name: str, node: Node) -> str:
+def _bare_expression(schema: SimpleSchema) -> str:
+    if schema.enum is not None:
+        return _enum_expression(schema.enum)
+    if schema.any_of:
+        return " | ".join(dict.fromkeys(map(_type_expression, schema.any_of)))
+    return " | ".join(_single_type(name, schema) for name in schema.types) or "any"
+
+
+def _single_type(name: str, schema: SimpleSchema) -> str:
     if name == "array":
-        return _list_form(node)
+        return _array_expression(schema)
     if name != "object":
         return name
-    if _is_only_forms(node):
-        return " | ".join(dict.fromkeys(map(_form, node.forms[0])))
+    if _is_only_variants(schema):
+        return " | ".join(dict.fromkeys(map(_type_expression, schema.variants[0])))
     members = [
-        f"{_name(key)}{'' if key in node.required else '?'}: {_form(part)}" for key, part in node.properties.items()
+        f"{_name(key)}{'' if key in schema.required else '?'}: {_type_expression(part)}"
+        for key, part in schema.properties.items()
     ]
-    members += [f"{_name(key)}: any" for key in node.required if key not in node.properties]
-    if node.others:
-        members.append(f"any name: {_form(node.others)}")
+    members += [f"{_name(key)}: any" for key in schema.required if key not in schema.properties]
+    if schema.additional_properties:
+        members.append(f"any name: {_type_expression(schema.additional_properties)}")
     text = f"{{{', '.join(members)}}}" if members else "object"
-    return f"{text} ({'; '.join(map(forms, node.forms))})" if node.forms else text
+    return f"{text} ({'; '.join(map(variants_phrase, schema.variants))})" if schema.variants else text
 
 
-def _is_only_forms(node: Node) -> bool:
-    """Whether an object has nothing of its own beside the forms one of which it has to be."""
-    if len(node.forms) != 1 or node.others:
+def _is_only_variants(schema: SimpleSchema) -> bool:
+    """Whether the variants say everything about an object."""
+    if len(schema.variants) != 1 or schema.additional_properties:
         return False
-    return node.properties.keys() == {name for part in node.forms[0] for name in part.properties} != set()
+    return schema.properties.keys() == {name for part in schema.variants[0] for name in part.properties} != set()
 
 
-def _list_form(node: Node) -> str:
-    if node.first:
-        more = [f"more of {_form(node.items)}"] if node.items else []
-        return f"[{', '.join([*map(_form, node.first), *more])}]"
-    if node.items is None:
+def _array_expression(schema: SimpleSchema) -> str:
+    if schema.prefix_items:
+        more = [f"more of {_type_expression(schema.items)}"] if schema.items else []
+        return f"[{', '.join([*map(_type_expression, schema.prefix_items), *more])}]"
+    if schema.items is None:
         return "array"
-    inner = _form(node.items)
+    inner = _type_expression(schema.items)
     return f"array of ({inner})" if " | " in inner else f"array of {inner}"
 
 
-def _outline(node: Node) -> str:
-    """`{kind: "circle", radius, colour?}`."""
-    names = dict.fromkeys([*node.properties, *node.required])
-    return f"{{{', '.join(_member(name, node) for name in names)}}}"
+def _outline(schema: SimpleSchema) -> str:
+    """The properties without their types: `{kind: "circle", radius, colour?}`."""
+    names = dict.fromkeys([*schema.properties, *schema.required])
+    return f"{{{', '.join(_member(name, schema) for name in names)}}}"
 
 
-def _member(name: str, node: Node) -> str:
-    part = node.properties.get(name)
-    options = f": {_options(part.enum)}" if part is not None and part.enum is not None else ""
-    return f"{_name(name)}{'' if name in node.required else '?'}{options}"
+def _member(name: str, schema: SimpleSchema) -> str:
+    part = schema.properties.get(name)
+    values = f": {_enum_expression(part.enum)}" if part is not None and part.enum is not None else ""
+    return f"{_name(name)}{'' if name in schema.required else '?'}{values}"
 
 
-def _options(options: tuple[JSON, ...]) -> str:
-    shown = " | ".join(show(option) for option in options[:_MAX_OPTIONS])
-    return shown if len(options) <= _MAX_OPTIONS else f"{shown} | … ({len(options)} in all)"
+def _enum_expression(values: tuple[JSON, ...]) -> str:
+    shown = " | ".join(show(value) for value in values[:_MAX_VALUES])
+    return shown if len(values) <= _MAX_VALUES else f"{shown} | … ({len(values)} in all)"
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_FORM else f"{text[: _MAX_FORM - 1]}…"
+    return text if len(text) <= _MAX_EXPRESSION else f"{text[: _MAX_EXPRESSION - 1]}…"
 
 
 def _name(name: str) -> str:
@@ -165,8 +172,8 @@ def _list(value: JSON) -> list[JSON]:
 def _range(lower: JSON, upper: JSON, unit: str) -> str:
     if lower is None or upper is None:
         count = upper if lower is None else lower
-        words = f"{'at most' if lower is None else 'at least'} {show(count)}"
+        text = f"{'at most' if lower is None else 'at least'} {show(count)}"
     else:
         count = upper
-        words = show(upper) if lower == upper else f"{show(lower)} to {show(upper)}"
-    return f"{words} {unit if count == 1 else f'{unit}s'}" if unit else words
+        text = show(upper) if lower == upper else f"{show(lower)} to {show(upper)}"
+    return f"{text} {unit if count == 1 else f'{unit}s'}" if unit else text

@@ -1,7 +1,7 @@
 """Ollama, in the format of Qwen's function calling (https://qwen.readthedocs.io/en/latest/framework/function_call.html).
 
-Of a parameter, the package `ollama` sends type, items, description and enum and drops the rest without a word; what is
-in `items` goes through as it is, there and in the server.
+Of a parameter, the package `ollama` sends `type`, `items`, `description` and `enum`, and silently drops the rest. The
+package and the server both pass the content of `items` on unchanged.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from toolrun.clients.dialect.dialect import Dialect, Keeps, Level
+from toolrun.clients.dialect.dialect import Dialect, KeywordSupport, SchemaSupport
 from toolrun.clients.dialect.schema_parser import Note
 from toolrun.clients.dialect.simplify import simplify
 from toolrun.json import JSON, Schema
 from toolrun.tools.naming import NameRule
 
-KEEPS: Final = Keeps(parameter=Level(frozenset({"type", "items", "description", "enum"})), inside=Level())
+SUPPORT: Final = SchemaSupport(
+    parameter=KeywordSupport(frozenset({"type", "items", "description", "enum"})), nested=KeywordSupport()
+)
 
 
 def _adapt(schema: Mapping[str, JSON], note: Note) -> tuple[Schema, list[str]]:
-    return simplify(schema, KEEPS, note)
+    return simplify(schema, SUPPORT, note)
 
 
 def render(name: str, description: str, parameters: Schema) -> dict[str, JSON]:

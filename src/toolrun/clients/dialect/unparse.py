@@ -1,6 +1,6 @@
-"""Arguments as the model sent them, where a client library has changed them on the way. Pure.
+"""Turns arguments that a client library has parsed back into the text that the model sent. Pure.
 
-ChatOllama parses every argument that is text and looks like a JSON object or list, also where the tool wants the text.
+ChatOllama parses every string that looks like a JSON object or array, even where the tool takes a string.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from toolrun.json import JSON, Schema
 from toolrun.schema.value import local_reference, type_of
 
 _MAX_DEPTH: Final = 16
-_ALL: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
-def restore(arguments: Mapping[str, JSON], schema: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The arguments with text again where the schema takes text and neither an object nor a list."""
+def unparse(arguments: Mapping[str, JSON], schema: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The arguments, with objects and arrays as text where the schema takes strings and neither of the two."""
     root = dict(schema)
-    restored = dict(arguments)
+    unparsed = dict(arguments)
     for name, value in arguments.items():
-        if isinstance(value, dict | list) and _is_text(_parameter(root, name, root), root):
-            restored[name] = _text(value)
-    return restored
+        if isinstance(value, dict | list) and _takes_only_text(_schemas_of(root, name, root), root):
+            unparsed[name] = _to_text(value)
+    return unparsed
 
 
-def _parameter(schema: JSON, name: str, root: Schema, depth: int = 0) -> list[JSON]:
-    """All that the schema says about a parameter, wherever it does."""
+def _schemas_of(schema: JSON, name: str, root: Schema, depth: int = 0) -> list[JSON]:
+    """Every subschema that describes the parameter."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return []
     properties = schema.get("properties")
@@ -37,21 +37,21 @@ def _parameter(schema: JSON, name: str, root: Schema, depth: int = 0) -> list[JS
     for keyword in ("allOf", "anyOf", "oneOf"):
         parts = schema.get(keyword)
         inner += [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return found + [each for part in inner for each in _parameter(part, name, root, depth + 1)]
+    return found + [each for part in inner for each in _schemas_of(part, name, root, depth + 1)]
 
 
-def _is_text(schemas: list[JSON], root: Schema) -> bool:
+def _takes_only_text(schemas: list[JSON], root: Schema) -> bool:
     types = frozenset[str]().union(*(_types(schema, root, 0) for schema in schemas))
     return "string" in types and not types & {"object", "array"}
 
 
 def _types(schema: JSON, root: Schema, depth: int) -> frozenset[str]:
-    """The types that a value may have; all of them if that cannot be told."""
+    """The types that a value may have; all of them if the schema does not say."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
-        return _ALL
+        return _ALL_TYPES
     given = schema.get("type")
     names = given if isinstance(given, list) else [given]
-    types = frozenset(str(name) for name in names) if given is not None else _ALL
+    types = frozenset(str(name) for name in names) if given is not None else _ALL_TYPES
     options = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(options, list):
         types &= {type_of(option) for option in options}
@@ -66,8 +66,8 @@ def _types(schema: JSON, root: Schema, depth: int) -> frozenset[str]:
     return types
 
 
-def _text(value: JSON) -> str:
-    """JSON; what came of a Python literal and is none (a tuple, a number as a key) is written as that again."""
+def _to_text(value: JSON) -> str:
+    """JSON, or a Python literal where JSON would change the value: ChatOllama parses tuples and numeric keys, too."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         return text if json.loads(text) == value else repr(value)

@@ -11,7 +11,7 @@ import pytest
 
 from providers.offered import QUERY, SHAPE, TOOLS, set_light
 from toolrun import ErrorKind, ToolExecutor, tool
-from toolrun.clients.dialect import PROVIDERS, for_provider, restore
+from toolrun.clients.dialect import PROVIDERS, for_provider, unparse
 from toolrun.errors import DefinitionError
 
 
@@ -114,7 +114,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "parsed", "restored"),
+    ("name", "parsed", "unparsed"),
     [
         ("text", {"a": [1, None]}, '{"a": [1, null]}'),
         ("text", ["ä"], '["ä"]'),
@@ -131,18 +131,18 @@ TEXTS = {
         ("unknown", [1], [1]),
     ],
 )
-def test_text_that_arrived_parsed_is_text_again_where_only_text_will_do(name: str, parsed: Any, restored: Any) -> None:
+def test_text_that_arrived_parsed_is_text_again_where_only_text_will_do(name: str, parsed: Any, unparsed: Any) -> None:
     arguments = {name: parsed}
-    assert restore(arguments, TEXTS) == {name: restored}
+    assert unparse(arguments, TEXTS) == {name: unparsed}
     assert arguments == {name: parsed}
 
 
 def test_a_parameter_of_an_alternative_at_the_root_is_found() -> None:
     schema: dict[str, Any] = {"oneOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": TEXTS}}
-    assert restore({"text": [1]}, schema) == {"text": "[1]"}
+    assert unparse({"text": [1]}, schema) == {"text": "[1]"}
 
 
-def test_ollamas_arguments_are_restored_by_the_offer() -> None:
+def test_ollamas_arguments_are_unparsed_by_the_offer() -> None:
     given = SimpleNamespace(name="write", description="Write.", schema=TEXTS)
     assert for_provider([given], "ollama").arguments_of("write", {"text": {"a": 1}}) == {"text": '{"a": 1}'}
     assert for_provider([given], "anthropic").arguments_of("write", {"text": {"a": 1}}) == {"text": {"a": 1}}

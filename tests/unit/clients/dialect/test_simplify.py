@@ -243,6 +243,6 @@ def test_the_report_says_what_went_where() -> None:
         ("probe", "n", "default 3", "description"),
         ("probe", "s", "null", "left out: the parameter is optional"),
         ("probe", "t", "{name?: string, kids?: array of object (the same form again)}", "description"),
-        ("probe", "t.kids[]", "another level of tree", "left out: it has no end"),
-        ("probe", "u", "$ref https://example.org/other.json", "left out: it leads out of the schema"),
+        ("probe", "t.kids[]", "another level of tree", "left out: recursive"),
+        ("probe", "u", "$ref https://example.org/other.json", "left out: outside the schema"),
     ]
