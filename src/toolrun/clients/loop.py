@@ -1,7 +1,7 @@
 """The loop between a model and the tools: one turn of a conversation, from a question to the reply.
 
-Whatever happens (a call that is no JSON, an answer that is cut off, a limit, a cancellation, a lost connection), the
-list of messages is complete: each call of the model has exactly one result. Knows nothing of providers.
+Whatever happens (invalid JSON, an answer that is cut off, a limit, a cancellation, a lost connection), the list of
+messages stays complete: each call of the model has exactly one result. Knows nothing about providers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from toolrun.clients.dialect import Offer
     from toolrun.clients.model_client import ModelClient
 
-_LONG: Final = 4_000
-"""Characters of results from which on the size of the model's context matters."""
+_LONG_RESULTS: Final = 4_000
+"""Characters. From here on, results are shortened to the context of the model."""
 
-_LONGEST_WAIT: Final = 30.0
-"""Seconds that a provider may ask to wait before it is asked again."""
+_MAX_RETRY_AFTER: Final = 30.0
+"""Seconds. A provider that asks for a longer wait is not asked again."""
 
 
 class Turn:
-    """One question, as many rounds of tools as the model wants and may have, one reply."""
+    """One question, the rounds of tool calls that the model makes, one reply."""
 
     def __init__(
         self, client: ModelClient, question: str | BaseMessage, history: Iterable[BaseMessage], emit: Emit | None
@@ -42,17 +42,17 @@ class Turn:
         self._limits = client.limits
         self._wording = client.wording
         self._emit = emit
-        self._taken: set[str] = set()
-        self.messages = conversation.heal(history, client.wording, self._taken, client.provider.origin)
-        self.messages.append(conversation.question(question))
+        self._used_ids: set[str] = set()
+        self.messages = conversation.repair_history(history, client.wording, self._used_ids, client.provider.origin)
+        self.messages.append(conversation.question_message(question))
         self._calls: list[ToolFinished] = []
         self._input_tokens = self._output_tokens = 0
         self._executed = 0
-        self._times: dict[bytes, int] = {}
+        self._call_counts: dict[bytes, int] = {}
         self._deadline = asyncio.get_running_loop().time() + client.limits.time
 
     async def run(self) -> Reply:
-        """Raises ModelError, which carries the conversation. Nothing that a tool does is raised."""
+        """Run the turn. Raises ModelError, which carries the conversation; failures of tools do not raise."""
         try:
             reply = await self._converse()
         except ModelError as error:
@@ -66,37 +66,35 @@ class Turn:
         return reply
 
     async def _converse(self) -> Reply:
-        why = Ended.ROUNDS
         for _ in range(self._limits.rounds):
             answer, offer = await self._ask()
             if answer.calls:
-                over = await self._use_tools(answer, offer)
-                if over is not None:
-                    why = over
-                    break
+                ended = await self._use_tools(answer, offer)
+                if ended is not None:
+                    return await self._ask_without_tools(ended)
             elif not conversation.is_paused(answer.message):
                 ended = Ended.LENGTH if conversation.is_cut_off(answer.message) else Ended.ANSWER
                 return self._reply(str(answer.message.text), ended)
-        return await self._conclude(why)
+        return await self._ask_without_tools(Ended.ROUNDS)
 
-    async def _conclude(self, why: Ended) -> Reply:
-        """Ask for an answer without tools. It is the last one, whatever it is."""
-        self.messages.append(HumanMessage(content=self._request_for_answer(why)))
+    async def _ask_without_tools(self, ended: Ended) -> Reply:
+        """Ask for a final answer, in which the model may not call tools."""
+        self.messages.append(HumanMessage(content=self._request_text(ended)))
         answer, _ = await self._ask(closed=True)
         if answer.calls:
             round = Round(answer.calls, self._emit)
             for index in range(len(answer.calls)):
                 round.refuse(index, self._wording.closed)
-            self._record(round, answer, result_content.UNKNOWN)
+            self._record(round, answer, result_content.UNKNOWN_CAPABILITIES)
         text = str(answer.message.text)
         if not text.strip():
             text = self._wording.no_answer
             self.messages.append(AIMessage(content=text))
-        return self._reply(text, why)
+        return self._reply(text, ended)
 
-    def _request_for_answer(self, why: Ended) -> str:
+    def _request_text(self, ended: Ended) -> str:
         wording, limits = self._wording, self._limits
-        match why:
+        match ended:
             case Ended.REPEATS:
                 return wording.answer_after_repeats
             case Ended.CALLS:
@@ -109,21 +107,21 @@ class Turn:
         usage = Usage(self._input_tokens, self._output_tokens)
         return Reply(text, list(self.messages), tuple(self._calls), usage, ended)
 
-    async def _ask(self, *, closed: bool = False) -> tuple[conversation.Answer, Offer]:
-        """The model's next answer, added to the messages. It is asked again only if nothing of an answer had come."""
+    async def _ask(self, *, closed: bool = False) -> tuple[conversation.ModelAnswer, Offer]:
+        """Append the model's next answer to the messages. Retries a request that failed before any of it arrived."""
         model, offer = self._client.offer(self.messages, closed=closed)
         sent = self._client.sent(self.messages)
         chunks: list[AIMessage] = []
         for delay in (*self._client.retry_delays, None):
             try:
-                message = await self._receive(model.astream(sent), chunks)
+                message = await self._receive(cast("AsyncGenerator[AIMessage, None]", model.astream(sent)), chunks)
                 break
             except ModelError as error:
                 wait = error.retry_after or 0
-                if chunks or delay is None or not error.is_retryable or wait > _LONGEST_WAIT:
+                if chunks or delay is None or not error.is_retryable or wait > _MAX_RETRY_AFTER:
                     raise
                 await asyncio.sleep(max(delay, wait))
-        answer = conversation.settle(message, self._taken)
+        answer = conversation.normalise_answer(message, self._used_ids)
         self.messages.append(answer.message)
         used = answer.message.usage_metadata
         if used is not None:
@@ -132,7 +130,7 @@ class Turn:
         return answer, offer
 
     async def _receive(self, stream: AsyncGenerator[AIMessage, None], chunks: list[AIMessage]) -> AIMessage:
-        """Collect an answer in `chunks` and pass its text on. Of one that breaks off, what was said is kept."""
+        """Collect an answer in `chunks` and emit its text. The text of an answer that breaks off is kept."""
         emit, about = self._emit, self._client.about
         try:
             async with asyncio.timeout(self._limits.answer_time) as limit, contextlib.aclosing(stream):
@@ -142,7 +140,7 @@ class Turn:
                         emit(Text(str(text)))
             if not self._client.is_complete(chunks):
                 raise ModelUnavailableError(f"{about.label} broke off in the middle of its answer. Ask again.")
-            return conversation.join(chunks)
+            return conversation.merge_chunks(chunks)
         except BaseException as error:
             said = "".join(chunk.text for chunk in chunks)
             if said.strip():
@@ -154,71 +152,73 @@ class Turn:
                 raise translate(error, about, was_answering=bool(chunks)) from error
             raise
 
-    async def _use_tools(self, answer: conversation.Answer, offer: Offer) -> Ended | None:
-        """Answer all calls of a round. Returns why there can be no further round, if that is so."""
+    async def _use_tools(self, answer: conversation.ModelAnswer, offer: Offer) -> Ended | None:
+        """Run the calls of an answer. Returns the limit that was reached, if any: then there is no further round."""
         round = Round([_resolved(call, offer) for call in answer.calls], self._emit)
-        over = self._judge(round, cut_off=conversation.is_cut_off(answer.message))
-        abilities = result_content.UNKNOWN
+        ended = self._refuse_disallowed(round, cut_off=conversation.is_cut_off(answer.message))
+        capabilities = result_content.UNKNOWN_CAPABILITIES
         try:
             try:
                 async with asyncio.timeout_at(self._deadline):
                     await round.execute(self._client.executor, self._limits.parallel)
             except TimeoutError:
-                over = Ended.TIME
+                ended = Ended.TIME
                 seconds, wording = self._limits.time, self._wording
-                round.break_off(
-                    wording.time_interrupted.format(seconds=seconds), wording.time_over.format(seconds=seconds)
-                )
-            if _needs_abilities(round):
-                abilities = await self._client.abilities()
+                round.abort(wording.time_interrupted.format(seconds=seconds), wording.time_over.format(seconds=seconds))
+            if _needs_capabilities(round):
+                capabilities = await self._client.capabilities()
         finally:
-            round.break_off(self._wording.interrupted, self._wording.not_run)
-            self._record(round, answer, abilities)
-        return over
+            round.abort(self._wording.interrupted, self._wording.not_run)
+            self._record(round, answer, capabilities)
+        return ended
 
-    def _judge(self, round: Round, *, cut_off: bool) -> Ended | None:
-        """Refuse the calls that must not be executed."""
-        over = None
+    def _refuse_disallowed(self, round: Round, *, cut_off: bool) -> Ended | None:
+        """Refuse the calls that must not run. Returns the limit that was reached, if any."""
+        ended = None
         is_late = asyncio.get_running_loop().time() >= self._deadline
         for index, call in enumerate(round.calls):
             if cut_off:
                 round.refuse(index, self._wording.cut_off)
             elif is_late:
-                over = Ended.TIME
+                ended = Ended.TIME
                 round.refuse(index, self._wording.time_over.format(seconds=self._limits.time))
-            elif (times := self._times_before(call)) >= self._limits.repeats:
-                over = over or Ended.REPEATS
+            elif (times := self._count_before(call)) >= self._limits.repeats:
+                ended = ended or Ended.REPEATS
                 round.refuse(index, self._wording.repeated.format(count=times))
             elif self._executed >= self._limits.calls:
-                over = over or Ended.CALLS
+                ended = ended or Ended.CALLS
                 round.refuse(index, self._wording.too_many.format(limit=self._limits.calls))
             else:
                 self._executed += 1
-        return over
+        return ended
 
-    def _times_before(self, call: ToolCall) -> int:
-        """How often this turn has seen the same call before."""
+    def _count_before(self, call: ToolCall) -> int:
+        """Count the call. Returns how often the model made the same call before in this turn."""
         key = _fingerprint(call)
-        times = self._times.get(key, 0)
-        self._times[key] = times + 1
+        times = self._call_counts.get(key, 0)
+        self._call_counts[key] = times + 1
         return times
 
-    def _record(self, round: Round, answer: conversation.Answer, abilities: result_content.Abilities) -> None:
-        """Add the results of a round to the messages, under the names that the model used."""
-        room = result_content.room(abilities, len(round.calls))
+    def _record(
+        self, round: Round, answer: conversation.ModelAnswer, capabilities: result_content.Capabilities
+    ) -> None:
+        """Append the results of a round to the messages, under the names that the model used."""
+        max_chars = result_content.max_chars_per_result(capabilities, len(round.calls))
         images = []
         for call, finished in zip(answer.calls, round.finished(), strict=True):
-            shown, later = result_content.shown(finished.result, room, abilities.sight, self._wording)
+            shown, following = result_content.render_result(
+                finished.result, max_chars, capabilities.image_support, self._wording
+            )
             self.messages.append(conversation.tool_message(call, shown, failed=not finished.result.success))
             self._calls.append(finished)
-            if later:
-                images.append((call.name, later))
+            if following:
+                images.append((call.name, following))
         if images:
-            self.messages.append(HumanMessage(content=result_content.following(images, self._wording)))
+            self.messages.append(HumanMessage(content=result_content.image_blocks(images, self._wording)))
 
 
 def _resolved(call: ToolCall, offer: Offer) -> ToolCall:
-    """The call with the tool's own names, as the executor knows them."""
+    """The call with the tool's original names, which the executor knows."""
     arguments = call.arguments
     if isinstance(arguments, dict):
         arguments = offer.arguments_of(call.name, arguments)
@@ -226,14 +226,14 @@ def _resolved(call: ToolCall, offer: Offer) -> ToolCall:
 
 
 def _fingerprint(call: ToolCall) -> bytes:
-    """Equal for calls that are the same."""
+    """A key that is equal for calls with the same name and arguments."""
     try:
         return dumps([call.name, call.arguments], sort_keys=True)
     except TypeError:  # not JSON
         return repr((call.name, call.arguments)).encode(errors="replace")
 
 
-def _needs_abilities(round: Round) -> bool:
-    """Whether it matters what the model can see and how much it can read."""
+def _needs_capabilities(round: Round) -> bool:
+    """Whether the results depend on what the model supports: they have images or other content, or are long."""
     results = [result for result in round.results if result is not None]
-    return any(result.content for result in results) or sum(len(result.text) for result in results) > _LONG
+    return any(result.content for result in results) or sum(len(result.text) for result in results) > _LONG_RESULTS

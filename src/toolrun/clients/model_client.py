@@ -1,4 +1,4 @@
-"""`ModelClient`: a LangChain chat model and an executor, made into something that can be asked."""
+"""`ModelClient`: answers questions with a LangChain chat model and the tools of an executor."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ from toolrun.clients.dialect import Offer, for_provider
 from toolrun.clients.loop import Turn
 from toolrun.clients.model_error import About
 from toolrun.clients.provider import model_name, provider_of
-from toolrun.clients.result_content import Abilities, from_profile
+from toolrun.clients.result_content import Capabilities, capabilities_from_profile
 from toolrun.clients.turn_event import Event, Reply
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import UsageError
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+    from typing import TypeAlias
+
+    from langchain_core.language_models import BaseChatModel, LanguageModelInput
+    from langchain_core.runnables import Runnable
 
     from toolrun.clients.round import Emit
     from toolrun.execution.executor import ToolExecutor
+
+    ChatModel: TypeAlias = Runnable[LanguageModelInput, AIMessage]
 
 _NO_TOOL: Final = SimpleNamespace(
     name="no_tool", description="There are no tools at present.", schema={"type": "object", "properties": {}}
@@ -33,10 +38,10 @@ _NO_TOOL: Final = SimpleNamespace(
 
 
 class ModelClient:
-    """Asks a model, which may use all tools of the executor. Several conversations can go on at the same time."""
+    """Asks a model, which may call all tools of the executor. Several conversations can run at the same time."""
 
     retry_delays: Sequence[float] = ()
-    """Seconds before each further attempt to ask, for packages that do not try again themselves."""
+    """Seconds before each retry, for provider packages that do not retry themselves."""
 
     def __init__(
         self,
@@ -47,7 +52,7 @@ class ModelClient:
         limits: TurnLimits = TurnLimits(),  # noqa: B008  frozen, so one for all is fine
         wording: Wording | str | Path | None = None,
     ) -> None:
-        """`wording` is what the model is told at limits: texts, or the path of a file of them."""
+        """`wording` has the texts that the model gets at limits, or is the path of a file with them."""
         self.chat_model = chat_model
         self.executor = executor
         self.limits = limits
@@ -55,28 +60,28 @@ class ModelClient:
         self.provider = provider_of(chat_model)
         self.about = About(self.provider.label, model_name(chat_model))
         self.interrupted: list[BaseMessage] | None = None
-        """The conversation of the turn that was cancelled last, complete: it can be passed on as `history`."""
+        """The complete conversation of the turn that was cancelled last; usable as `history`."""
         self._system = [SystemMessage(content=system)] if system else []
         self._tools: list[Any] = []
         self._offer = Offer()
-        self._models: dict[bool, Any] = {}
-        self._abilities: Abilities | None = None
+        self._models: dict[bool, ChatModel] = {}
+        self._capabilities: Capabilities | None = None
 
     async def query(
         self, question: str | BaseMessage, history: Iterable[BaseMessage] = (), *, on_event: Emit | None = None
     ) -> Reply:
-        """Ask, let the model use tools, and return its reply. Raises ModelError.
+        """Ask the model, run the tools that it calls, and return its reply. Raises ModelError.
 
-        `on_event` gets what `stream` gives, and also how the running calls ended if the turn is cancelled.
+        `on_event` gets the events that `stream` yields and, if the turn is cancelled, the results of the running calls.
         """
         return await Turn(self, question, history, on_event).run()
 
     async def stream(
         self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()
     ) -> AsyncGenerator[Event, None]:
-        """The same, event by event; the last one is `Done` with the reply.
+        """Like `query`, but yields the events of the turn. The last one is `Done` with the reply.
 
-        Whoever leaves the iteration early interrupts the turn: `contextlib.aclosing` does so at once.
+        Leaving the iteration early interrupts the turn; `contextlib.aclosing` makes that happen at once.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         turn = asyncio.create_task(Turn(self, question, history, events.put_nowait).run())
@@ -89,10 +94,10 @@ class ModelClient:
             turn.cancel()
             await asyncio.wait([turn])
             if not turn.cancelled():
-                turn.exception()  # it was raised above, or nobody is there any more to whom it could be
+                turn.exception()  # marks it as retrieved: it was raised above, or the consumer has left
 
-    def offer(self, messages: Sequence[BaseMessage], *, closed: bool) -> tuple[Any, Offer]:
-        """The chat model with the tools that there are now, and what they are called. `closed`: it may not use them."""
+    def offer(self, messages: Sequence[BaseMessage], *, closed: bool) -> tuple[ChatModel, Offer]:
+        """The chat model with the present tools bound, and the offer. `closed`: it may not call them."""
         tools = self.executor.manager.tools
         if len(tools) != len(self._tools) or not all(map(operator.is_, tools, self._tools)):
             self._tools, self._models = tools, {}
@@ -103,18 +108,18 @@ class ModelClient:
             self._models[closed] = self._bind(closed)
         return self._models[closed], self._offer
 
-    def _without_tools(self, messages: Sequence[BaseMessage]) -> Any:
-        """The tools of earlier calls may be gone, but providers that can forbid calls want some to be named."""
+    def _without_tools(self, messages: Sequence[BaseMessage]) -> ChatModel:
+        """The chat model for an executor without tools. After earlier calls, some providers insist on at least one."""
         if self.provider.no_tools is None or not any(isinstance(message, ToolMessage) for message in messages):
             return self.chat_model
         named = for_provider([_NO_TOOL], self.provider.dialect).tools
         return self.chat_model.bind_tools(named, tool_choice=self.provider.no_tools)
 
-    def _bind(self, closed: bool) -> Any:
+    def _bind(self, closed: bool) -> ChatModel:
         choice = self.provider.no_tools if closed else None
         if closed and choice is None:
             return self.chat_model
-        options = {"tool_choice": choice} if closed else {}
+        options: dict[str, Any] = {"tool_choice": choice} if closed else {}
         try:
             return self.chat_model.bind_tools(self._offer.tools, **options)
         except NotImplementedError as error:
@@ -122,21 +127,21 @@ class ModelClient:
             raise UsageError(f"{name} cannot use tools: it has no bind_tools. Use another chat model.") from error
 
     def sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """What is sent of a conversation."""
+        """The messages of a request."""
         return [*self._system, *messages]
 
     def is_complete(self, chunks: Sequence[AIMessage]) -> bool:
-        """Whether an answer that arrived without an error came to its end."""
+        """Whether an answer that arrived without an error is complete."""
         end = self.provider.end
         if not end or not getattr(self.chat_model, "stream_usage", True):
             return bool(chunks)
         return any(chunk.response_metadata.get(end) for chunk in reversed(chunks))
 
-    async def abilities(self) -> Abilities:
-        """What is known of the model. Asked once."""
-        if self._abilities is None:
-            self._abilities = await self._find_abilities()
-        return self._abilities
+    async def capabilities(self) -> Capabilities:
+        """What is known about the model. The provider is asked once."""
+        if self._capabilities is None:
+            self._capabilities = await self._find_capabilities()
+        return self._capabilities
 
-    async def _find_abilities(self) -> Abilities:
-        return from_profile(getattr(self.chat_model, "profile", None))
+    async def _find_capabilities(self) -> Capabilities:
+        return capabilities_from_profile(getattr(self.chat_model, "profile", None))

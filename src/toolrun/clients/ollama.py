@@ -1,4 +1,4 @@
-"""Models that Ollama runs, through `langchain-ollama`."""
+"""Ollama's models, through `langchain-ollama`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolrun.clients.extra import missing
 from toolrun.clients.model_client import ModelClient
 from toolrun.clients.model_error import About
-from toolrun.clients.result_content import UNKNOWN, Abilities, Sight
+from toolrun.clients.result_content import UNKNOWN_CAPABILITIES, Capabilities, ImageSupport
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "http://127.0.0.1:11434"
 _CONNECT_TIMEOUT: Final = 10.0
-_QUESTION_TIMEOUT: Final = 5.0
+_METADATA_TIMEOUT: Final = 5.0
 
 
 class OllamaClient(ModelClient):
@@ -47,7 +47,7 @@ class OllamaClient(ModelClient):
         """`options` are those of `ChatOllama`: `num_ctx`, `temperature`, `reasoning`, `keep_alive`, …"""
         options["client_kwargs"] = {
             "timeout": httpx.Timeout(limits.answer_time, connect=_CONNECT_TIMEOUT),
-            # A connection that is kept belongs to one event loop; a new one costs nothing on the same machine.
+            # A kept-alive connection belongs to one event loop; a new one costs next to nothing on the same machine.
             "limits": httpx.Limits(max_keepalive_connections=0),
             **options.get("client_kwargs", {}),
         }
@@ -64,15 +64,15 @@ class OllamaClient(ModelClient):
             if_not_found=f"Get it with `ollama pull {model}`.",
         )
 
-    async def _find_abilities(self) -> Abilities:
-        """What Ollama says of the model. The size of its context is known only while the model is loaded."""
+    async def _find_capabilities(self) -> Capabilities:
+        """What Ollama reports about the model. The size of the context is known only while the model is loaded."""
         tokens = getattr(self.chat_model, "num_ctx", None)
         try:
-            async with ollama.AsyncClient(self._base_url, timeout=_QUESTION_TIMEOUT) as client:
+            async with ollama.AsyncClient(self._base_url, timeout=_METADATA_TIMEOUT) as client:
                 shown = await client.show(self.about.model)
                 loaded = (await client.ps()).models if tokens is None else []
         except (httpx.HTTPError, ollama.ResponseError, ConnectionError, ValueError):
-            return Abilities(tokens)
-        sight = Sight.IN_RESULT if "vision" in (shown.capabilities or ()) else Sight.NONE
+            return Capabilities(tokens)
+        image_support = ImageSupport.IN_RESULT if "vision" in (shown.capabilities or ()) else ImageSupport.NONE
         sizes = [getattr(it, "context_length", None) for it in loaded if it.model == self.about.model]
-        return Abilities(tokens or next(filter(None, sizes), UNKNOWN.context_tokens), sight)
+        return Capabilities(tokens or next(filter(None, sizes), UNKNOWN_CAPABILITIES.context_tokens), image_support)

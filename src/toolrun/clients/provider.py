@@ -1,4 +1,4 @@
-"""What the loop has to know of a provider, by the package that a chat model comes from. Values only."""
+"""What the loop has to know about a provider, by the package of the chat model. Values only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """How the package of a provider behaves."""
+    """How a provider and its package behave."""
 
     label: str
     dialect: str
-    """The name of the dialect in which it is told of tools."""
+    """The dialect in which it takes tools: a key of `dialect.PROVIDERS`."""
     origin: str = ""
     """The `model_provider` in the metadata of its answers."""
     no_tools: Any = None
-    """The `tool_choice` that forbids calls. None: there is none, so the tools are left out of the request."""
+    """The `tool_choice` that forbids calls, of the package's type. None: requests without calls leave the tools out."""
     end: str = ""
-    """The key in `response_metadata` that every complete answer has. Empty: not known."""
+    """The key in `response_metadata` that every complete answer has. Empty: there is none."""
 
 
 _BY_PACKAGE: Final = {
@@ -31,7 +31,7 @@ _BY_PACKAGE: Final = {
 
 
 def provider_of(chat_model: object) -> Provider:
-    """The provider of a chat model. One that is not known takes tools in the form of OpenAI, as LangChain's all do."""
+    """The provider of a chat model. Unknown ones take OpenAI's format, as all of LangChain's chat models do."""
     for cls in type(chat_model).__mro__:
         found = _BY_PACKAGE.get(cls.__module__.partition(".")[0])
         if found is not None:

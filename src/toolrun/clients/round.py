@@ -1,4 +1,4 @@
-"""One round of calls: executed side by side, each ending in exactly one result, also when the round is broken off."""
+"""One round of calls, which run in parallel. Each ends in exactly one result, even if the round is aborted."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class Round:
         self._started: set[int] = set()
 
     def refuse(self, index: int, reason: str, kind: ErrorKind = ErrorKind.OVERLOADED) -> None:
-        """Answer a call without executing it."""
+        """Answer a call without running it."""
         logger.info("%s was not run: %s", self.calls[index].name, reason)
         self._finish(index, _failure(self.calls[index], reason, kind, SideEffects.NOT_STARTED))
 
     async def execute(self, executor: ToolExecutor, parallel: int) -> None:
-        """Execute what was not refused. Raises nothing but cancellation."""
+        """Run the calls that were not refused. Raises only CancelledError."""
         waiting = [index for index, result in enumerate(self.results) if result is None]
         if len(waiting) == 1:
             return await self._execute_one(waiting[0], executor)
         if waiting:
-            todo = iter(waiting)
+            pending = iter(waiting)
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(parallel, len(waiting))):
-                    group.create_task(self._work(todo, executor))
+                    group.create_task(self._run_pending(pending, executor))
         return None
 
-    async def _work(self, todo: Iterator[int], executor: ToolExecutor) -> None:
-        for index in todo:
+    async def _run_pending(self, pending: Iterator[int], executor: ToolExecutor) -> None:
+        for index in pending:
             await self._execute_one(index, executor)
 
     async def _execute_one(self, index: int, executor: ToolExecutor) -> None:
@@ -66,8 +66,8 @@ class Round:
 
         return listen
 
-    def break_off(self, running: str, waiting: str) -> None:
-        """Give every call that has no result yet one that says why."""
+    def abort(self, running: str, waiting: str) -> None:
+        """Give every unfinished call a failure as its result; the reasons are for running and for waiting calls."""
         for index, result in enumerate(self.results):
             if result is not None:
                 continue

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
-from toolrun.clients.conversation import heal, is_cut_off, join, settle, tool_message
+from toolrun.clients.conversation import is_cut_off, merge_chunks, normalise_answer, repair_history, tool_message
 from toolrun.clients.wording import Wording
 from toolrun.result import ToolCall
 
@@ -25,7 +25,7 @@ def invalid(id: str | None, name: str | None, text: str) -> Any:
 
 def test_an_answer_in_order_is_left_as_it_is() -> None:
     message = AIMessage(content="Hm.", tool_calls=[call("1", a=1), call("2", a=2)])
-    answer = settle(message, set())
+    answer = normalise_answer(message, set())
     assert answer.message is message
     assert answer.calls == [ToolCall("1", "add", {"a": 1}), ToolCall("2", "add", {"a": 2})]
 
@@ -36,7 +36,7 @@ def test_a_stream_becomes_a_message_of_the_whole() -> None:
         AIMessageChunk(content="llo", tool_call_chunks=[tool_call_chunk(name="add", args='{"a"', id="1", index=0)]),
         AIMessageChunk(content="", tool_call_chunks=[tool_call_chunk(name=None, args=": 1}", id=None, index=0)]),
     ]
-    answer = settle(join(pieces), set())
+    answer = normalise_answer(merge_chunks(pieces), set())
     assert type(answer.message) is AIMessage
     assert answer.message.content == "Hello"
     assert answer.message.tool_calls == [call("1", a=1)]
@@ -45,25 +45,25 @@ def test_a_stream_becomes_a_message_of_the_whole() -> None:
 def test_missing_and_repeated_ids_are_replaced_and_content_that_repeats_them_is_left_out() -> None:
     content: Any = [{"type": "text", "text": "Hm."}, {"type": "tool_use", "id": "1", "name": "add", "input": {}}]
     message = AIMessage(content=content, tool_calls=[call("1"), call("1"), call(None), call("")])
-    taken = {"0"}
-    answer = settle(message, taken)
+    used_ids = {"0"}
+    answer = normalise_answer(message, used_ids)
     ids = [each["id"] for each in answer.message.tool_calls]
     assert ids == [each.id for each in answer.calls]
     assert len({*ids}) == 4
     assert ids[0] == "1"
-    assert taken == {"0", *ids}
+    assert used_ids == {"0", *ids}
     assert answer.message.content == [{"type": "text", "text": "Hm."}]
     assert message.tool_calls[1]["id"] == "1", "the message that was given is not changed"
 
 
 def test_an_id_of_an_earlier_answer_is_not_used_again() -> None:
-    answer = settle(AIMessage(content="", tool_calls=[call("1")]), {"1"})
+    answer = normalise_answer(AIMessage(content="", tool_calls=[call("1")]), {"1"})
     assert answer.calls[0].id != "1"
 
 
 @pytest.mark.parametrize("text", ['{"a": ', "nonsense", "[1]", '"text"', '{"a": 1'])
 def test_arguments_that_are_no_object_stay_text_for_the_executor(text: str) -> None:
-    answer = settle(AIMessage(content="", invalid_tool_calls=[invalid("7", "add", text)]), set())
+    answer = normalise_answer(AIMessage(content="", invalid_tool_calls=[invalid("7", "add", text)]), set())
     assert answer.calls == [ToolCall("7", "add", text)]
     assert answer.message.tool_calls == [call("7")]
     assert answer.message.invalid_tool_calls == []
@@ -71,27 +71,32 @@ def test_arguments_that_are_no_object_stay_text_for_the_executor(text: str) -> N
 
 @pytest.mark.parametrize("text", ["", "  ", "null", None])
 def test_no_arguments_are_an_empty_object(text: Any) -> None:
-    assert settle(AIMessage(content="", invalid_tool_calls=[invalid("7", "add", text)]), set()).calls[0].arguments == {}
+    assert (
+        normalise_answer(AIMessage(content="", invalid_tool_calls=[invalid("7", "add", text)]), set())
+        .calls[0]
+        .arguments
+        == {}
+    )
 
 
 def test_brackets_that_langchain_closed_by_itself_are_noticed() -> None:
     chunk = AIMessageChunk(content="", tool_call_chunks=[tool_call_chunk(name="add", args='{"a": 1', id="1", index=0)])
     assert chunk.tool_calls == [call("1", a=1)]
-    answer = settle(chunk, set())
+    answer = normalise_answer(chunk, set())
     assert answer.calls[0].arguments == '{"a": 1'
     assert answer.message.tool_calls == [call("1")]
 
 
 @pytest.mark.parametrize(("name", "recorded"), [("a.b c", "a_b_c"), ("", "unknown"), ("x" * 100, "x" * 64)])
 def test_names_are_recorded_as_every_provider_takes_them(name: str, recorded: str) -> None:
-    answer = settle(AIMessage(content="", tool_calls=[call("1", name)]), set())
+    answer = normalise_answer(AIMessage(content="", tool_calls=[call("1", name)]), set())
     assert answer.calls[0].name == name
     assert answer.message.tool_calls[0]["name"] == recorded
     assert tool_message(answer.calls[0], "Error: x", failed=True).name == recorded
 
 
 def test_text_that_says_nothing_is_recorded_as_none() -> None:
-    assert settle(AIMessage(content=" \n"), set()).message.content == ""
+    assert normalise_answer(AIMessage(content=" \n"), set()).message.content == ""
 
 
 @pytest.mark.parametrize(
@@ -109,8 +114,8 @@ def test_an_answer_that_the_limit_on_tokens_ended_is_known(metadata: dict[str, A
     assert is_cut_off(AIMessage(content="", response_metadata=metadata)) is expected
 
 
-def healed(*messages: BaseMessage, origin: str = "") -> list[BaseMessage]:
-    return heal(messages, WORDING, set(), origin)
+def repaired(*messages: BaseMessage, origin: str = "") -> list[BaseMessage]:
+    return repair_history(messages, WORDING, set(), origin)
 
 
 def test_a_complete_history_is_left_as_it_is() -> None:
@@ -121,11 +126,11 @@ def test_a_complete_history_is_left_as_it_is() -> None:
         ToolMessage(content="b", tool_call_id="2"),
         AIMessage(content="Done."),
     ]
-    assert all(mine is theirs for mine, theirs in zip(healed(*history), history, strict=True))
+    assert all(mine is theirs for mine, theirs in zip(repaired(*history), history, strict=True))
 
 
 def test_calls_without_a_result_get_one_and_results_come_in_the_order_of_the_calls() -> None:
-    messages = healed(
+    messages = repaired(
         AIMessage(content="", tool_calls=[call("1"), call("2"), call("3")]),
         ToolMessage(content="c", tool_call_id="3"),
         HumanMessage("Stop."),
@@ -143,14 +148,16 @@ def test_calls_without_a_result_get_one_and_results_come_in_the_order_of_the_cal
 def test_results_that_belong_to_no_call_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     stray = ToolMessage(content="?", tool_call_id="9")
     double = ToolMessage(content="a", tool_call_id="1")
-    messages = healed(stray, HumanMessage("Hi."), AIMessage(content="", tool_calls=[call("1")]), double, double, stray)
+    messages = repaired(
+        stray, HumanMessage("Hi."), AIMessage(content="", tool_calls=[call("1")]), double, double, stray
+    )
     assert [it.type for it in messages] == ["human", "ai", "tool"]
     assert "belong to no call" in caplog.text
 
 
 def test_ids_that_come_again_in_each_round_are_told_apart() -> None:
     exchange = [AIMessage(content="", tool_calls=[call("0")]), ToolMessage(content="x", tool_call_id="0")]
-    messages = healed(*exchange, *exchange)
+    messages = repaired(*exchange, *exchange)
     asked = [it.tool_calls[0]["id"] for it in messages if isinstance(it, AIMessage)]
     given = [it.tool_call_id for it in messages if isinstance(it, ToolMessage)]
     assert asked == given
@@ -160,9 +167,12 @@ def test_ids_that_come_again_in_each_round_are_told_apart() -> None:
 def test_what_only_another_provider_can_read_is_left_out() -> None:
     content: Any = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "text", "text": "Yes."}]
     message = AIMessage(content=content, response_metadata={"model_provider": "anthropic"})
-    assert healed(message, origin="anthropic") == [message]
-    assert healed(message, origin="ollama")[0].content == "Yes."
+    assert repaired(message, origin="anthropic") == [message]
+    assert repaired(message, origin="ollama")[0].content == "Yes."
 
 
 def test_a_history_may_be_pairs_of_role_and_text() -> None:
-    assert heal([("user", "Hello"), ("assistant", "Hi.")], WORDING, set()) == [HumanMessage("Hello"), AIMessage("Hi.")]
+    assert repair_history([("user", "Hello"), ("assistant", "Hi.")], WORDING, set()) == [
+        HumanMessage("Hello"),
+        AIMessage("Hi."),
+    ]

@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from toolrun.clients.local.constrained import Reader, allowed, dialogue, functions, sayable
+from toolrun.clients.local.constrained import (
+    OutputParser,
+    chat_messages,
+    enforced_schema,
+    function_definitions,
+    output_schema,
+)
 
-TOOLS = functions(
+TOOLS = function_definitions(
     [
         {
             "type": "function",
@@ -36,7 +42,7 @@ TOOLS = functions(
 
 
 @pytest.mark.parametrize(
-    ("said", "is_sayable"),
+    ("said", "is_allowed"),
     [
         ({"answer": "Hello."}, True),
         ({"tool": "set_light", "arguments": {"room": "office", "brightness": 5}}, True),
@@ -50,8 +56,8 @@ TOOLS = functions(
         ({"answer": "Hello.", "tool": "now"}, False),
     ],
 )
-def test_only_calls_of_the_tools_and_answers_can_be_said(said: Any, is_sayable: bool) -> None:
-    assert jsonschema_rs.is_valid(sayable(TOOLS), said) is is_sayable
+def test_only_calls_of_the_tools_and_answers_can_be_said(said: Any, is_allowed: bool) -> None:
+    assert jsonschema_rs.is_valid(output_schema(TOOLS), said) is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_only_calls_of_the_tools_and_answers_can_be_said(said: Any, is_sayable: 
     ],
 )
 def test_what_is_enforced_of_a_parameter(schema: Any, expected: Any) -> None:
-    assert allowed(schema, {"$defs": {"x": {"type": "number", "minimum": 0.5}}}, 1) == expected
+    assert enforced_schema(schema, {"$defs": {"x": {"type": "number", "minimum": 0.5}}}, 1) == expected
 
 
 def test_a_schema_without_end_is_enforced_to_some_depth() -> None:
@@ -77,8 +83,8 @@ def test_a_schema_without_end_is_enforced_to_some_depth() -> None:
     value: Any = {}
     for _ in range(50):
         value = {"next": value}
-    assert jsonschema_rs.is_valid(allowed(endless, endless), value)
-    assert not jsonschema_rs.is_valid(allowed(endless, endless), {"next": 5})
+    assert jsonschema_rs.is_valid(enforced_schema(endless, endless), value)
+    assert not jsonschema_rs.is_valid(enforced_schema(endless, endless), {"next": 5})
 
 
 def test_the_conversation_takes_turns_and_begins_with_the_tools() -> None:
@@ -92,7 +98,7 @@ def test_the_conversation_takes_turns_and_begins_with_the_tools() -> None:
         ToolMessage("12:00", tool_call_id="1", name="now"),
         HumanMessage("Well?"),
     ]
-    system, *turns = dialogue(messages, TOOLS)
+    system, *turns = chat_messages(messages, TOOLS)
     assert system["role"] == "system"
     assert system["content"].startswith("Be brief.\n\nReply with exactly one JSON object")
     assert "set_light: Switch a light.\n" in system["content"]
@@ -107,7 +113,7 @@ def test_the_conversation_takes_turns_and_begins_with_the_tools() -> None:
 
 
 def test_without_tools_it_is_plain_text() -> None:
-    assert dialogue([HumanMessage("Hello"), AIMessage("Hi.")], []) == [
+    assert chat_messages([HumanMessage("Hello"), AIMessage("Hi.")], []) == [
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hi."},
     ]
@@ -116,24 +122,24 @@ def test_without_tools_it_is_plain_text() -> None:
 @given(text=st.text(), ascii=st.booleans(), spaces=st.sampled_from(["", " ", "\n  "]), cuts=st.data())
 def test_an_answer_is_read_while_it_is_said(text: str, ascii: bool, spaces: str, cuts: st.DataObject) -> None:
     said = f'{{{spaces}"answer"{spaces}:{spaces}{json.dumps(text, ensure_ascii=ascii)}{spaces}}}'
-    reader, heard = Reader(), ""
+    parser, heard = OutputParser(), ""
     while said:
         size = cuts.draw(st.integers(1, len(said)))
-        heard += reader.feed(said[:size])
+        heard += parser.feed(said[:size])
         said = said[size:]
     assert heard == text
-    assert reader.call() is None
+    assert parser.tool_call() is None
 
 
 def test_a_call_is_read_at_its_end() -> None:
-    reader = Reader()
+    parser = OutputParser()
     said = '{ "tool": "set_light", "arguments": {"room": "office", "note": "\\"}"} }'
-    assert "".join(reader.feed(letter) for letter in said) == ""
-    assert reader.call() == ("set_light", '{"room": "office", "note": "\\"}"}')
+    assert "".join(parser.feed(letter) for letter in said) == ""
+    assert parser.tool_call() == ("set_light", '{"room": "office", "note": "\\"}"}')
 
 
 def test_of_a_call_that_is_cut_off_the_arguments_are_what_was_said() -> None:
-    reader = Reader()
-    reader.feed('{"tool": "set_light", "arguments": {"room": "off')
-    assert reader.call() == ("set_light", '{"room": "off')
-    assert Reader().call() is None
+    parser = OutputParser()
+    parser.feed('{"tool": "set_light", "arguments": {"room": "off')
+    assert parser.tool_call() == ("set_light", '{"room": "off')
+    assert OutputParser().tool_call() is None
