@@ -1,6 +1,6 @@
-"""Models that use the tools: one loop for all providers, and a thin client for each.
+"""Models that call tools: one loop for all providers, and a thin client for each.
 
-The names below are imported when they are first asked for, so that importing this package loads no provider's.
+The names below are imported on first use, so that importing this package loads no provider package.
 """
 
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
-    """Without LangChain: which extra to install."""
+    """The error for a missing LangChain, which names the extra to install."""
     if error.name is None or not error.name.startswith("langchain_core"):
         return None
     from toolrun.clients.extra import missing

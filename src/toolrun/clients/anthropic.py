@@ -1,4 +1,4 @@
-"""Models of Anthropic, through `langchain-anthropic`."""
+"""Anthropic's models, through `langchain-anthropic`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IF_UNAUTHORISED = "Pass api_key=…, or set ANTHROPIC_API_KEY."
 
 
 class AnthropicClient(ModelClient):
-    """Asks a model of Anthropic. The package tries again itself when the service has too much to do."""
+    """Asks a model of Anthropic. The package itself retries when the service is overloaded."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which model is used: the one that is named, or whichever is there; and the client for it.
+"""Chooses the model, by name or from what is available, and opens the client for it.
 
 Knows the settings and the environment, as arguments; knows no configuration file.
 """
@@ -19,6 +19,7 @@ from toolrun.clients.extra import missing
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.config.model import ModelSettings
 from toolrun.errors import ConfigError, UsageError
+from toolrun.json import JSON
 
 if TYPE_CHECKING:
     from toolrun.clients.model_client import ModelClient
@@ -26,20 +27,20 @@ if TYPE_CHECKING:
 
 PROVIDERS: Final = ("anthropic", "ollama", "local", "scripted")
 ANTHROPIC_MODEL: Final = "claude-haiku-5-5"
-"""Used with an API key when no model is named: the smallest of the present ones, which uses tools well."""
+"""The default with an API key: the smallest current model, which uses tools well."""
 OLLAMA_PORT: Final = 11434
-_IN_FILES: Final = ("local", "scripted")
-_PATIENCE: Final = 1.0
-"""Seconds that an Ollama on this machine has to say which models it has."""
-_ASKED_ABOUT: Final = 10
-"""Models of an Ollama of which it is asked whether they can use tools."""
-_FORMS: Final = "anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE"
-_HOW_TO_GET_ONE: Final = """\
+_FILE_PROVIDERS: Final = ("local", "scripted")
+_OLLAMA_TIMEOUT: Final = 1.0
+"""Seconds for one request to Ollama."""
+_MAX_PROBED_MODELS: Final = 10
+"""How many models Ollama is asked about: whether they can use tools."""
+_MODEL_SYNTAX: Final = "anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE"
+_SETUP_ADVICE: Final = """\
 Any one of these will do:
 - Ollama: install it from ollama.com, then `ollama serve` and `ollama pull qwen3:0.6b`; pip install 'toolrun[ollama]'
 - Anthropic: set ANTHROPIC_API_KEY; pip install 'toolrun[anthropic]'
 - a GGUF file: --model local:FILE.gguf; pip install 'toolrun[local]'
-- no model at all: --model scripted:FILE plays a script"""
+- without a model: --model scripted:FILE plays a script"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,49 +49,49 @@ class Choice:
 
     provider: str
     model: str
-    """Its name there; of a model in a file, the path, which may be relative to the configuration file."""
+    """The provider's name for it, or the path of its file, which may be relative to the configuration file."""
     why: str
-    """Where it comes from, for people."""
+    """The reason for the choice, for people."""
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}"
 
 
 def choose(settings: ModelSettings, environ: Mapping[str, str], named: str | None = None) -> Choice:
-    """The model that was named, by a flag or in the settings, or the first that is there. Raises ConfigError.
+    """The model named by a flag or in the settings, or the first one available. Raises ConfigError.
 
-    May block for seconds, if it has to ask who is there.
+    May block for seconds: it asks Ollama for its models.
     """
     if named:
-        return typed(named, "--model")
+        return parse_model(named, "--model")
     if settings.use:
-        return _read(settings.use, "[model] use")
+        return _parse(settings.use, "[model] use")
     hints: list[str] = []
-    found = _with_key(settings, environ, hints) or _with_ollama(settings, environ, hints)
+    found = _find_anthropic(settings, environ, hints) or _find_ollama(settings, environ, hints)
     if found is None:
         reasons = "; ".join(hints)
-        raise ConfigError(f"There is no model{f' ({reasons})' if reasons else ''}. {_HOW_TO_GET_ONE}")
+        raise ConfigError(f"There is no model{f' ({reasons})' if reasons else ''}. {_SETUP_ADVICE}")
     return found
 
 
-def typed(text: str, source: str) -> Choice:
-    """The model that somebody typed as `provider:name`, files relative to the current directory. Raises ConfigError."""
-    choice = _read(text, source)
-    if choice.provider not in _IN_FILES:
+def parse_model(text: str, source: str) -> Choice:
+    """The model in a text `provider:name`; files are relative to the current directory. Raises ConfigError."""
+    choice = _parse(text, source)
+    if choice.provider not in _FILE_PROVIDERS:
         return choice
     return replace(choice, model=str(Path.cwd() / Path(choice.model).expanduser()))
 
 
-def _read(text: str, source: str) -> Choice:
+def _parse(text: str, source: str) -> Choice:
     provider, _, model = text.strip().partition(":")
     if provider not in PROVIDERS or not model:
-        raise ConfigError(f"{source} is '{text}', which names no model; write {_FORMS}")
+        raise ConfigError(f"{source} is '{text}', which names no model; write {_MODEL_SYNTAX}")
     return Choice(provider, model, source)
 
 
-def _with_key(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
+def _find_anthropic(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
     if settings.base_url:
-        return None  # it may be anybody's, and a key is not sent to just anybody
+        return None  # it may be any server, and the key must not go to just any server
     where = "[model] api_key" if settings.api_key else "ANTHROPIC_API_KEY"
     if not (settings.api_key or environ.get("ANTHROPIC_API_KEY")):
         return None
@@ -100,7 +101,7 @@ def _with_key(settings: ModelSettings, environ: Mapping[str, str], hints: list[s
     return Choice("anthropic", ANTHROPIC_MODEL, f"{where} is set")
 
 
-def _with_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
+def _find_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: list[str]) -> Choice | None:
     url = settings.base_url or ollama_url(environ)
     models = ollama_models(url)
     if models is None:
@@ -109,7 +110,7 @@ def _with_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: lis
     if not _is_installed("langchain_ollama"):
         hints.append(f"Ollama runs at {url}, but 'toolrun[ollama]' is not installed")
         return None
-    able = next((model for model in models[:_ASKED_ABOUT] if _uses_tools(url, model)), None)
+    able = next((model for model in models[:_MAX_PROBED_MODELS] if _can_use_tools(url, model)), None)
     if able is None:
         hints.append(f"Ollama runs at {url}, but has no model that can use tools")
         return None
@@ -119,10 +120,10 @@ def _with_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: lis
 def open_client(
     choice: Choice, executor: ToolExecutor, settings: ModelSettings, environ: Mapping[str, str], root: Path
 ) -> ModelClient:
-    """The client for a model. Raises ToolrunError with what to do if it cannot be made."""
+    """The client for a model. Raises ToolrunError, which says what to do."""
     try:
         return _open(choice, executor, settings, environ, root)
-    except ImportError as error:  # what all clients need
+    except ImportError as error:  # of langchain-core, which all clients need
         if choice.provider != "scripted":
             raise missing(choice.provider, error) from error
         raise UsageError(f"'{error.name}' is not installed. Install it with: pip install langchain-core") from error
@@ -136,7 +137,7 @@ def _open(
     )
     wording = root / settings.wording if settings.wording else None
     more: dict[str, Any] = {"system": settings.system or None, "limits": limits, "wording": wording}
-    # Address and key of the settings belong to the provider that they name.
+    # The address and the key in the settings belong to the provider named there.
     is_theirs = not settings.use or settings.use.strip().partition(":")[0] == choice.provider
     url, key = (settings.base_url, settings.api_key) if is_theirs else ("", "")
     path = root / Path(choice.model).expanduser()
@@ -160,12 +161,12 @@ def _open(
 
 
 def ollama_url(environ: Mapping[str, str]) -> str:
-    """Where OLLAMA_HOST says that Ollama is: it may be a host, a port with a colon before it, or a URL."""
+    """The URL of Ollama from OLLAMA_HOST, which may be a host, a port after a colon, or a URL."""
     given = environ.get("OLLAMA_HOST", "").strip().rstrip("/")
     address = urlsplit(given if "://" in given else f"http://{given}")
     port = address.netloc.rpartition("]")[2].rpartition(":")[2] if ":" in address.netloc.rpartition("]")[2] else ""
     host = address.netloc.removesuffix(f":{port}") if port else address.netloc
-    if host in ("", "0.0.0.0"):  # where a server listens is no place to go to
+    if host in ("", "0.0.0.0"):  # an address to listen on, not one to connect to
         host = "127.0.0.1"
     if not port and "://" not in given:
         port = str(OLLAMA_PORT)
@@ -173,7 +174,7 @@ def ollama_url(environ: Mapping[str, str]) -> str:
 
 
 def ollama_models(url: str) -> list[str] | None:
-    """The models that an Ollama has, the ones that changed last first; None if it cannot be reached."""
+    """The models of an Ollama, the most recently changed first; None if it cannot be reached."""
     answer = _ask_ollama(f"{url.rstrip('/')}/api/tags")
     models = answer.get("models") if answer is not None else None
     if not isinstance(models, list):
@@ -181,16 +182,17 @@ def ollama_models(url: str) -> list[str] | None:
     return [str(model["name"]) for model in models if isinstance(model, dict) and "name" in model]
 
 
-def _uses_tools(url: str, model: str) -> bool:
-    """Whether a model can use tools. Old versions of Ollama do not tell, and get the benefit of the doubt."""
+def _can_use_tools(url: str, model: str) -> bool:
+    """Whether a model can use tools. Old versions of Ollama do not say: then it counts as able."""
     about = _ask_ollama(f"{url.rstrip('/')}/api/show", {"model": model}) or {}
-    return "tools" in about.get("capabilities", ("tools",))
+    capabilities = about.get("capabilities", ["tools"])
+    return isinstance(capabilities, list) and "tools" in capabilities
 
 
-def _ask_ollama(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+def _ask_ollama(url: str, body: Mapping[str, str] | None = None) -> dict[str, JSON] | None:
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=_PATIENCE) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=_OLLAMA_TIMEOUT) as response:
             answer = json.load(response)
     except (OSError, ValueError, HTTPException):
         return None

@@ -1,24 +1,24 @@
-"""What can go wrong with a model, and the one table from the raw errors of all provider packages to it.
+"""The errors of models, and the tables that translate the errors of all provider packages into them.
 
-Errors are recognised by status code, by the provider's own error code and by class, never by the words of a message.
-Classes stand here by name, so that no provider package is imported to recognise what it raises.
+Errors are recognised by status code, by the provider's error code and by class, never by the text of a message. Classes
+are listed by name, so that no provider package has to be imported.
 
     ModelError
-    ├── ModelUnavailableError   cannot be reached, or broke off
-    ├── ModelOverloadedError    asks to come back later
-    ├── ModelTimeoutError       did not answer in time
-    ├── ModelAuthError          does not accept the key
-    ├── ModelNotFoundError      does not have that model
-    ├── ModelContextError       the conversation is too long for it
-    ├── ModelRequestError       refuses the request for another reason
-    └── ModelProtocolError      answered something that is no answer
+    ├── ModelUnavailableError   the provider cannot be reached, or broke off
+    ├── ModelOverloadedError    the provider asks for a later attempt
+    ├── ModelTimeoutError       the answer did not come in time
+    ├── ModelAuthError          the provider does not accept the key
+    ├── ModelNotFoundError      the provider does not have the model
+    ├── ModelContextError       the conversation is too long for the model
+    ├── ModelRequestError       the provider refuses the request for another reason
+    └── ModelProtocolError      the response is not a valid answer
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from toolrun.errors import ToolrunError
 from toolrun.execution.failure import text_of
@@ -40,9 +40,9 @@ class ModelError(ToolrunError):
         self.status = status
         """The status code of the HTTP response, if there was one."""
         self.retry_after = retry_after
-        """Seconds that the provider asks to wait."""
+        """The seconds to wait, if the provider named them."""
         self.messages: Sequence[BaseMessage] = ()
-        """The conversation until then, with the results of all tools that ran. It can be passed on as `history`."""
+        """The conversation up to the error, with the results of all tools that ran; usable as `history`."""
 
 
 class ModelUnavailableError(ModelError):
@@ -54,10 +54,10 @@ class ModelUnavailableError(ModelError):
 
 
 class ModelOverloadedError(ModelError):
-    """The provider has too much to do, or the limit of the account is reached."""
+    """The provider is overloaded, or the account has reached its limit."""
 
     is_retryable = True
-    what = "{label} has too much to do{status}: {reason}."
+    what = "{label} is overloaded{status}: {reason}."
     advice = "Try again later, or with a smaller model."
 
 
@@ -69,7 +69,7 @@ class ModelTimeoutError(ModelError):
 
 
 class ModelAuthError(ModelError):
-    """The provider does not accept the key, or the key may not do this."""
+    """The provider does not accept the key, or the key lacks a permission."""
 
     what = "{label} does not accept the API key{status}: {reason}."
     advice = "{if_unauthorised}"
@@ -96,15 +96,15 @@ class ModelRequestError(ModelError):
 
 
 class ModelProtocolError(ModelError):
-    """The provider answered something that is no answer."""
+    """The provider's response is not a valid answer."""
 
-    what = "{label}{where} answered something that is no answer: {reason}."
-    advice = "Is this the address of the right service, and a version that fits?"
+    what = "{label}{where} sent an invalid response: {reason}."
+    advice = "Check that the address is that of the right service, and that the versions are compatible."
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Who is asked, for messages."""
+    """The provider and the model, for messages."""
 
     label: str = "The model"
     model: str = "?"
@@ -114,7 +114,7 @@ class About:
     if_not_found: str = "Check the name of the model."
 
 
-STATUS: Final[dict[int, type[ModelError]]] = {
+BY_STATUS: Final[dict[int, type[ModelError]]] = {
     401: ModelAuthError,
     402: ModelAuthError,
     403: ModelAuthError,
@@ -127,8 +127,8 @@ STATUS: Final[dict[int, type[ModelError]]] = {
     529: ModelOverloadedError,
 }
 
-# The `type` of an error object in the body, for errors that arrive inside a stream which began with status 200.
-CODES: Final[dict[str, type[ModelError]]] = {
+# By the `type` of the error object in the body, for errors inside a stream that began with status 200.
+BY_CODE: Final[dict[str, type[ModelError]]] = {
     "api_error": ModelUnavailableError,
     "authentication_error": ModelAuthError,
     "billing_error": ModelAuthError,
@@ -141,7 +141,7 @@ CODES: Final[dict[str, type[ModelError]]] = {
     "timeout_error": ModelTimeoutError,
 }
 
-CLASSES: Final[dict[str, type[ModelError]]] = {
+BY_CLASS: Final[dict[str, type[ModelError]]] = {
     "langchain_core.exceptions.ContextOverflowError": ModelContextError,
     "langchain_core.exceptions.ModelAuthenticationError": ModelAuthError,
     "langchain_core.exceptions.ModelPermissionDeniedError": ModelAuthError,
@@ -170,21 +170,24 @@ CLASSES: Final[dict[str, type[ModelError]]] = {
 
 
 def translate(error: BaseException, about: About, *, was_answering: bool = False) -> ModelError:
-    """The raw error of whatever stack as one of ours. `was_answering`: a part of the answer had arrived."""
+    """The error of a provider package as a ModelError. `was_answering`: part of the answer had arrived."""
     status = _status(error)
-    kind = _kind(error, status)
+    error_class = _error_class(error, status)
     reason = " ".join(_reason(error).split()).rstrip(".")
-    what, advice = kind.what, kind.advice
-    if kind is ModelUnavailableError and was_answering:
+    what, advice = error_class.what, error_class.advice
+    if error_class is ModelUnavailableError and was_answering:
         what, advice = "{label} broke off in the middle of its answer: {reason}.", "Ask again."
-    elif kind is ModelUnavailableError and status is not None:
-        what, advice = "{label} failed{status}: {reason}.", "Try again; if it goes on, look at the provider's log."
+    elif error_class is ModelUnavailableError and status is not None:
+        what, advice = (
+            "{label} failed{status}: {reason}.",
+            "Try again; if it keeps failing, look at the provider's log.",
+        )
     values = {name: getattr(about, name) for name in About.__slots__}
     values["reason"] = reason
     values["status"] = "" if status is None else f" (status {status})"
     values["where"] = f" at {about.address}" if about.address else ""
     message = f"{what} {advice}".strip().format_map(values).strip()
-    return kind(message, status=status, retry_after=_retry_after(error))
+    return error_class(message, status=status, retry_after=_retry_after(error))
 
 
 def _status(error: BaseException) -> int | None:
@@ -192,33 +195,33 @@ def _status(error: BaseException) -> int | None:
     return status if isinstance(status, int) and status >= 400 else None
 
 
-def _kind(error: BaseException, status: int | None) -> type[ModelError]:
+def _error_class(error: BaseException, status: int | None) -> type[ModelError]:
     classes = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]
-    found = next((CLASSES[name] for name in classes if name in CLASSES), None)
-    if found is ModelContextError or (status is None and found is not None):
-        return found
+    by_class = next((BY_CLASS[name] for name in classes if name in BY_CLASS), None)
+    if by_class is ModelContextError or (status is None and by_class is not None):
+        return by_class
     if status is None:
-        return CODES.get(_code(error), ModelError)
-    if status in STATUS:
-        return STATUS[status]
+        return BY_CODE.get(_error_code(error), ModelError)
+    if status in BY_STATUS:
+        return BY_STATUS[status]
     return ModelUnavailableError if status >= 500 else ModelRequestError
 
 
-def _code(error: BaseException) -> str:
-    """The provider's own name of the error, out of the body that the exception carries."""
+def _error_code(error: BaseException) -> str:
+    """The provider's error code, from the response body that the exception carries."""
     return str(_error_object(error).get("type", ""))
 
 
 def _reason(error: BaseException) -> str:
-    """What the provider says itself, without what its package wraps around it."""
+    """The provider's message, without what its package adds."""
     message = _error_object(error).get("message")
     if isinstance(message, str) and message:
         return message
-    said = getattr(error, "error", None)  # ollama
-    return said if isinstance(said, str) and said else text_of(error)
+    text = getattr(error, "error", None)  # ollama
+    return text if isinstance(text, str) and text else text_of(error)
 
 
-def _error_object(error: BaseException) -> Mapping[str, Any]:
+def _error_object(error: BaseException) -> Mapping[str, object]:
     body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What a turn of a conversation gives: events while it goes on, a `Reply` at its end. Values only."""
+"""The events of a turn while it runs, and the `Reply` at its end. Values only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of what the model says."""
+    """A part of the model's answer."""
 
     type: ClassVar[str] = "text"
     text: str
@@ -23,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call begins."""
+    """A call starts."""
 
     type: ClassVar[str] = "tool_started"
     call: ToolCall
@@ -31,7 +31,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running tool says how far it has got."""
+    """A running tool reports its progress."""
 
     type: ClassVar[str] = "tool_progress"
     call: ToolCall
@@ -40,7 +40,7 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call has its answer. One that was refused was never started."""
+    """A call has its result. A refused call has no `ToolStarted`."""
 
     type: ClassVar[str] = "tool_finished"
     call: ToolCall
@@ -59,25 +59,25 @@ Event: TypeAlias = Text | ToolStarted | ToolProgress | ToolFinished | Done
 
 
 class Ended(StrEnum):
-    """Why a turn is over."""
+    """Why a turn ended."""
 
     ANSWER = "answer"
-    """The model had said what it wanted to say."""
+    """The model gave its answer."""
     LENGTH = "length"
-    """Its answer was cut off by the limit on tokens."""
+    """The limit on tokens cut the answer off."""
     REPEATS = "repeats"
-    """It made the same call again and again, and was asked to answer without tools."""
+    """The model repeated the same call, and was asked to answer without tools."""
     ROUNDS = "rounds"
-    """It had used its rounds of tools, and was asked to answer without them."""
+    """The model used all its rounds, and was asked to answer without tools."""
     CALLS = "calls"
-    """It had used its calls, and was asked to answer without them."""
+    """The model used all its calls, and was asked to answer without tools."""
     TIME = "time"
-    """The time for tools was over, and it was asked to answer without them."""
+    """The time for tools ran out, and the model was asked to answer without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, of all requests of a turn together, as the provider counts them."""
+    """The tokens of all requests of a turn, as the provider counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -89,12 +89,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a question."""
+    """The outcome of a question."""
 
     text: str
     messages: list[BaseMessage] = field(repr=False)
-    """The whole conversation until now: pass it on as the `history` of the next question."""
+    """The whole conversation so far: the `history` of the next question."""
     calls: tuple[ToolFinished, ...] = ()
-    """The calls of this turn in the order in which the model made them, refused ones too."""
+    """All calls of this turn, refused ones too, in the order in which the model made them."""
     usage: Usage = Usage()
     ended: Ended = Ended.ANSWER

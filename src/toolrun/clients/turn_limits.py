@@ -1,4 +1,4 @@
-"""How much of the tools a model may use in one turn. Values only."""
+"""How much a model may use tools in one turn. Values only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from toolrun.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """At each of the first four the model is asked to answer with what it knows, without tools."""
+    """At each of the first four limits, the model is asked to answer without further tools."""
 
     rounds: int = 10
-    """Times that the model may ask for tools."""
+    """How often the model may call tools and get their results."""
     calls: int = 100
     """Calls in all rounds together."""
     time: float = 600.0
-    """Seconds for all rounds together. Calls that run at their end are interrupted."""
+    """Seconds for all rounds together. Calls that are still running then are interrupted."""
     repeats: int = 2
-    """Times that the same call (same name, same arguments) is executed."""
+    """How often the same call (same name, same arguments) runs."""
     parallel: int = 8
-    """Calls of one round that run side by side."""
+    """Calls of one round that run at the same time."""
     answer_time: float = 300.0
     """Seconds for one answer of the model; then the turn ends with a ModelTimeoutError."""
 

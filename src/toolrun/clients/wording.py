@@ -1,17 +1,19 @@
-"""What models are told by the loop itself: read from a text file, so that it can be changed without code."""
+"""The texts that the loop sends to models. They are in a file, so that they can be changed without code."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from toolrun.errors import ConfigError
+from toolrun.text import suggestion
 
-_VALUES: Final[dict[str, dict[str, Any]]] = {
+_PLACEHOLDERS: Final[Mapping[str, Mapping[str, str | int | float]]] = {
     "repeated": {"count": 2},
     "too_many": {"limit": 100},
     "time_over": {"seconds": 600.0},
@@ -21,7 +23,7 @@ _VALUES: Final[dict[str, dict[str, Any]]] = {
     "image_not_shown": {"kind": "image/png"},
     "images_follow": {"names": "camera"},
 }
-"""What may stand in braces in a text, with examples. The texts that are not here have no braces."""
+"""The placeholders of each text, with examples. Texts that are not listed here have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Wording:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Self:
-        """The texts that ship with toolrun, with those of a file in their place. Raises ConfigError."""
+        """The texts that ship with toolrun; a file replaces single ones. Raises ConfigError."""
         texts = dict(_shipped())
         if path is not None:
             texts |= _read(Path(path), frozenset(texts))
@@ -69,17 +71,19 @@ def _read(path: Path, known: frozenset[str]) -> dict[str, str]:
         raise ConfigError(f"The wording file {path} cannot be read: {error}") from error
     for name, text in given.items():
         if name not in known:
-            raise ConfigError(f"{path}: there is no text '{name}'. Known are: {', '.join(sorted(known))}.")
+            raise ConfigError(f"{path}: there is no text '{name}'; {suggestion(name, known)}.")
         if not isinstance(text, str):
             raise ConfigError(f"{path}: '{name}' must be a text, not {text!r:.50}.")
-        if name in _VALUES:
+        if name in _PLACEHOLDERS:
             _check_braces(path, name, text)
     return given
 
 
 def _check_braces(path: Path, name: str, text: str) -> None:
     try:
-        text.format_map(_VALUES[name])
+        text.format_map(_PLACEHOLDERS[name])
     except (KeyError, IndexError, ValueError) as error:
-        can = ", ".join(f"{{{value}}}" for value in _VALUES[name])
-        raise ConfigError(f"{path}: the braces in '{name}' cannot be filled ({error}). It may have {can}.") from error
+        allowed = ", ".join(f"{{{value}}}" for value in _PLACEHOLDERS[name])
+        raise ConfigError(
+            f"{path}: the braces in '{name}' cannot be filled ({error}). It may have {allowed}."
+        ) from error

@@ -13,7 +13,7 @@ from providers.base import Exchange
 from providers.ollama import OllamaServer
 from toolrun import ToolExecutor
 from toolrun.clients import AnthropicClient, OllamaClient
-from toolrun.clients.choice import ANTHROPIC_MODEL, Choice, choose, ollama_models, ollama_url, open_client, typed
+from toolrun.clients.choice import ANTHROPIC_MODEL, Choice, choose, ollama_models, ollama_url, open_client, parse_model
 from toolrun.config.model import ModelSettings
 from toolrun.errors import ConfigError
 
@@ -81,7 +81,7 @@ async def test_address_and_key_of_the_settings_are_for_their_own_provider(
 @pytest.mark.parametrize("text", ["qwen3", "nobody:model", "ollama:", "", ":"])
 def test_what_names_no_model_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(ConfigError, match=r"names no model; write anthropic:MODEL, ollama:MODEL"):
-        typed(text, "--model")
+        parse_model(text, "--model")
 
 
 def test_files_of_a_flag_are_relative_to_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError, OutputParserException
 
 from toolrun.clients.model_error import (
-    CLASSES,
-    CODES,
-    STATUS,
+    BY_CLASS,
+    BY_CODE,
+    BY_STATUS,
     About,
     ModelAuthError,
     ModelContextError,
@@ -69,7 +69,7 @@ def test_an_error_is_known_by_its_class_and_status_and_not_by_its_words(
 
 
 def test_every_class_in_the_tables_is_one_of_the_hierarchy() -> None:
-    kinds = {*STATUS.values(), *CODES.values(), *CLASSES.values()}
+    kinds = {*BY_STATUS.values(), *BY_CODE.values(), *BY_CLASS.values()}
     assert kinds == set(ModelError.__subclasses__())
     assert issubclass(ModelError, ToolrunError)
 
@@ -86,7 +86,7 @@ def test_messages_say_what_which_and_what_to_do() -> None:
 
 def test_the_providers_own_words_are_taken_out_of_the_body() -> None:
     error = StatusError(529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-    assert "too much to do (status 529): Overloaded." in str(translate(error, ABOUT))
+    assert "is overloaded (status 529): Overloaded." in str(translate(error, ABOUT))
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("3", 3.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])

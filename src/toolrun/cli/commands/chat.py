@@ -16,7 +16,7 @@ from toolrun.cli.options import Invocation, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
-from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, typed
+from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, parse_model
 from toolrun.clients.model_error import ModelError
 from toolrun.clients.turn_event import Done
 from toolrun.config.model import ModelSettings
@@ -152,7 +152,7 @@ class Chat:
         if name.partition(":")[0] not in PROVIDERS:
             name = f"{self._choice.provider}:{name}"
         try:
-            choice = typed(name, "/model")
+            choice = parse_model(name, "/model")
             self._client = self._backstage.run(open_model(self._runtime, choice, self._settings))
         except (ToolrunError, Interrupted) as error:
             complain(f"{str(error) or 'interrupted'}\nThe model is still {self._choice}.")
