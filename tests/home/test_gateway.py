@@ -84,7 +84,7 @@ async def test_without_a_broker_local_tools_work_and_everything_does_once_it_is_
         assert offered == ["add"]
         await asyncio.to_thread(broker.start)
         async with Simulation.open(broker.url) as house, visit(broker) as visitor:
-            await gateway.has_said("connected with the MQTT broker", "MCP connection succeeded on attempt")
+            await gateway.has_said("connected to the MQTT broker", "MCP connection succeeded on attempt")
             model.play(switch_on(), repeat_result)
             await visitor.say("turn on switch one", "u1")
             assert (await visitor.answer("u1"))["speech"] == "Switch One is now on."
@@ -116,7 +116,7 @@ async def test_a_broker_that_is_killed_in_the_middle_comes_back_and_all_goes_on(
         assert await gateway.ask("what is two and three?") == "5."
         await asyncio.to_thread(broker.start)
         async with visit(broker) as visitor:
-            await gateway.has_said("connected with the MQTT broker")
+            await gateway.has_said("connected to the MQTT broker")
             for number in range(100):  # the devices and the server look for the broker in their own time
                 model.play(switch_on("Switch Two"), repeat_result)
                 await visitor.say("turn on switch two", f"try {number}")

@@ -1,5 +1,6 @@
-"""For users' own tests: a model that plays a script, tools that play recordings, an engine without processes, and a look
-at the worker processes that are left.
+"""For users' own tests: a model that plays a script, tools that play recordings, an engine without processes.
+
+And a look at the worker processes that are left.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The parts of the gateway put together: everything that is listened to, one transcriber, everybody who is told."""
+"""Puts the gateway together: the sources of utterances, one transcriber, and the listeners."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from toolrun.voice.voice_event import Listener, Utterance
 if TYPE_CHECKING:
     from toolrun.clients.model_client import ModelClient
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+Job = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is listened to. With files or lines, the end of the last of them is the end of the gateway."""
+    """Where utterances come from. With files or lines, the gateway ends after the last of them."""
 
     audio: tuple[Path, ...] = ()
     lines: AsyncIterable[str] | None = None
@@ -44,14 +44,14 @@ class Sources:
 async def run_gateway(
     client: ModelClient, config: Config, sources: Sources, listeners: Sequence[Listener], warn: Callable[[str], None]
 ) -> None:
-    """Listen and answer, until the files and lines are at their end, or until this is cancelled.
+    """Listen and answer until the files and lines are exhausted, or until this is cancelled.
 
-    `warn` gets what cannot be heard. Raises SpeechError or ConfigError if a part cannot be made.
+    `warn` gets the devices and commands that cannot be recognised. Raises SpeechError or ConfigError.
     """
     settings, root = config.voice, config.root
     phrases = Phrases.load(root / settings.phrases if settings.phrases else None)
     transcriber = BackgroundTranscriber(client, settings=settings, listeners=listeners, phrases=phrases)
-    helpers: list[Work] = []
+    background: list[Job] = []
     announcer: Announcer | None = None
     recogniser: Recogniser | None = None
     if sources.audio or sources.microphone:
@@ -60,33 +60,33 @@ async def run_gateway(
             warn(problem)
     if settings.speech_out:
         announcer = await _announcer(config)
-        transcriber.listeners.append(announcer.tell)
-        helpers.append(announcer.run)
+        transcriber.listeners.append(announcer.on_event)
+        background.append(announcer.run)
     if sources.broker is not None:
         link = _link(sources.broker, transcriber, config)
-        transcriber.listeners.append(link.tell)
-        helpers.append(link.run)
+        transcriber.listeners.append(link.on_event)
+        background.append(link.run)
     if sources.microphone and recogniser is not None:
-        helpers.append(partial(_hear_microphone, recogniser, transcriber, announcer))
-    said = _said(sources, recogniser) if sources.is_finite else None
-    await _with_helpers(helpers, partial(_talk, transcriber, said, announcer))
+        background.append(partial(_hear_microphone, recogniser, transcriber, announcer))
+    utterances = _utterances(sources, recogniser) if sources.is_finite else None
+    await _run_with_background(background, partial(_talk, transcriber, utterances, announcer))
 
 
 async def _talk(
-    transcriber: BackgroundTranscriber, said: AsyncIterator[Utterance] | None, announcer: Announcer | None
+    transcriber: BackgroundTranscriber, utterances: AsyncIterator[Utterance] | None, announcer: Announcer | None
 ) -> None:
-    await transcriber.run(said)
+    await transcriber.run(utterances)
     if announcer is not None:
         await announcer.finish()
 
 
-async def _with_helpers(helpers: Sequence[Work], work: Work) -> None:
-    """Do the work while the helpers run. They end after it: what it says last has to be told."""
+async def _run_with_background(background: Sequence[Job], main: Job) -> None:
+    """Run `main` beside the background jobs, which end after it: they still publish its last events."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(helper()) for helper in helpers]
+            tasks = [group.create_task(job()) for job in background]
             try:
-                await work()
+                await main()
             finally:
                 for task in tasks:
                     task.cancel()
@@ -94,11 +94,11 @@ async def _with_helpers(helpers: Sequence[Work], work: Work) -> None:
         raise errors.exceptions[0] from None
 
 
-async def _said(sources: Sources, recogniser: Recogniser | None) -> AsyncIterator[Utterance]:
-    """What is in the files, then what is in the lines."""
+async def _utterances(sources: Sources, recogniser: Recogniser | None) -> AsyncIterator[Utterance]:
+    """The utterances in the files, then the lines."""
     if recogniser is not None:
         for path in sources.audio:
-            async for text in _said_in(path, recogniser):
+            async for text in _utterances_in(path, recogniser):
                 yield Utterance("", text, "audio")
     if sources.lines is not None:
         async for line in sources.lines:
@@ -106,7 +106,7 @@ async def _said(sources: Sources, recogniser: Recogniser | None) -> AsyncIterato
                 yield Utterance("", line, "stdin")
 
 
-async def _said_in(path: Path, recogniser: Recogniser) -> AsyncIterator[str]:
+async def _utterances_in(path: Path, recogniser: Recogniser) -> AsyncIterator[str]:
     from toolrun.voice.speech.segment import Segments, silero
     from toolrun.voice.speech.wav import read_wav
 
@@ -129,7 +129,7 @@ async def _hear_microphone(
     detector = await asyncio.to_thread(silero)
     async with microphone() as sound, aclosing(sentences(sound, Segments(detector), recogniser)) as texts:
         async for text in texts:
-            if announcer is None or not announcer.is_speaking:  # it would hear itself
+            if announcer is None or not announcer.is_speaking:  # the microphone would hear the answer
                 transcriber.hear(text, source="microphone")
 
 
@@ -137,7 +137,7 @@ async def _announcer(config: Config) -> Announcer:
     from toolrun.voice.speech.player import play
 
     speaker = await asyncio.to_thread(make_speaker, config.voice, config.root)
-    return Announcer(speaker, play, is_polite=config.voice.mode == "barge_in")
+    return Announcer(speaker, play, has_barge_in=config.voice.mode == "barge_in")
 
 
 def _link(broker: BrokerAddress, transcriber: BackgroundTranscriber, config: Config) -> MqttLink:

@@ -1,4 +1,4 @@
-"""The gateway on MQTT: utterances from a topic, and what happens to them on others.
+"""The gateway on MQTT: utterances come from one topic, and events go to others.
 
     PREFIX/utterance    in: the words as plain text, or {"text": "…", "id": "…"}
     PREFIX/transcript   {"id", "time", "text", "source"}
@@ -6,8 +6,8 @@
     PREFIX/answer       {"id", "time", "text", "speech", "outcome"}
     PREFIX/status       online or offline, retained
 
-`id` is that of the utterance, `time` seconds since 1970. The connection is made again whenever it is lost; meanwhile
-the latest messages are kept. Needs aiomqtt, which is imported when a link is made.
+`id` is that of the utterance, `time` is in seconds since 1970. A lost connection is reopened; the latest messages are
+queued until then. Needs aiomqtt, which is imported when a link is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.voice.broker_address import BrokerAddress
-from toolrun.voice.race import until_one_ends
+from toolrun.voice.race import race
 from toolrun.voice.voice_event import Answered, Heard, ToolActivity, VoiceEvent
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolrun.voice")
 
-MAX_KEPT: Final = 200
-"""Messages that wait for the broker; the oldest go first."""
+MAX_QUEUED: Final = 200
+"""Messages that wait for the broker. When there are more, the oldest are dropped."""
 MAX_UTTERANCE: Final = 8_192
-"""Bytes. Nobody speaks that long."""
-_SHORTEST_DELAY: Final = 0.05
-_STABLE: Final = 10.0
-"""Seconds after which the loss of a connection has nothing to do with losses before it."""
+"""Bytes. No spoken sentence is longer."""
+_MIN_DELAY: Final = 0.05
+_STABLE_AFTER: Final = 10.0
+"""Seconds. A connection that lasted longer resets the backoff."""
 _TIMEOUT: Final = 5.0
-"""Seconds that the broker has for one answer."""
-_GOODBYE: Final = 0.5
-"""Seconds for the last messages."""
+"""Seconds for one response of the broker."""
+_SHUTDOWN_TIMEOUT: Final = 0.5
+"""Seconds for the last messages before the connection closes."""
 _KEEPALIVE: Final = 20
 
 
 class MqttLink:
-    """One connection with a broker, kept up while `run` runs. Belongs to one event loop."""
+    """The connection to a broker, reopened as often as needed while `run` runs. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class MqttLink:
         redactor: Redactor | None = None,
     ) -> None:
         """`hear` gets the text and the id of each utterance. Raises ConfigError."""
-        _load()
+        _require_aiomqtt()
         if not prefix.strip("/") or set("#+\0") & set(prefix):
             raise ConfigError(f"[voice] prefix is {prefix!r}; the beginning of MQTT topics is text without # and +")
         self.address = address
@@ -72,64 +72,66 @@ class MqttLink:
         self._redactor = redactor or Redactor()
         self._outbox: deque[tuple[str, str]] = deque()
         self._sending: tuple[str, str] | None = None
-        """The one that is on its way, and not yet acknowledged."""
+        """The message that was sent and is not yet acknowledged."""
         self._dropped = 0
-        self._news = asyncio.Event()
+        self._has_messages = asyncio.Event()
 
-    def tell(self, event: VoiceEvent) -> None:
-        """Publish an event, as soon as the broker is there. A `Listener`."""
-        if len(self._outbox) >= MAX_KEPT:
+    def on_event(self, event: VoiceEvent) -> None:
+        """Queue an event for the broker. A `Listener`."""
+        if len(self._outbox) >= MAX_QUEUED:
             self._outbox.popleft()
             self._dropped += 1
-        topic, content = message_of(event, self._redactor)
+        topic, content = encode_event(event, self._redactor)
         payload = {"id": event.utterance.id, "time": round(time.time(), 3), **content}
         self._outbox.append((f"{self.prefix}/{topic}", json.dumps(payload, ensure_ascii=False)))
-        self._news.set()
+        self._has_messages.set()
 
     async def run(self) -> None:
-        """Stay connected until this is cancelled; then say goodbye."""
-        failures, is_missed = 0, False
+        """Stay connected until this is cancelled; then publish the last messages and disconnect."""
+        failures, was_lost = 0, False
         while True:
-            began = time.monotonic()
-            error = await self._stay_connected(logging.WARNING if is_missed else logging.INFO)
+            started = time.monotonic()
+            error = await self._serve_connection(logging.WARNING if was_lost else logging.INFO)
             if self.is_connected:
-                logger.warning("the MQTT broker at %s is lost: %s. Connecting again.", self.address, error)
-            elif not is_missed:
-                logger.warning("the MQTT broker at %s cannot be reached: %s. Trying on.", self.address, error)
-            self.is_connected, is_missed = False, True
-            failures = 0 if time.monotonic() - began >= _STABLE else failures + 1
-            delay = max(_SHORTEST_DELAY, self._delays[min(failures, len(self._delays)) - 1] if failures else 0)
+                logger.warning(
+                    "the connection to the MQTT broker at %s is lost: %s. Reconnecting.", self.address, error
+                )
+            elif not was_lost:
+                logger.warning("the MQTT broker at %s cannot be reached: %s. Retrying.", self.address, error)
+            self.is_connected, was_lost = False, True
+            failures = 0 if time.monotonic() - started >= _STABLE_AFTER else failures + 1
+            delay = max(_MIN_DELAY, self._delays[min(failures, len(self._delays)) - 1] if failures else 0)
             logger.info("next attempt to reach the MQTT broker in %g s", delay)
             await asyncio.sleep(delay)
 
-    async def _stay_connected(self, level: int) -> Exception:
-        """One connection, from its beginning to its end: why it ended. `level` is that of the good news."""
+    async def _serve_connection(self, level: int) -> Exception:
+        """Open a connection and serve it. Returns why it ended. `level` is the log level of success."""
         import aiomqtt
 
         try:
             async with self._connection() as client:
-                await self._introduce(client, level)
+                await self._start_session(client, level)
                 _check_cancelled()
                 try:
-                    await until_one_ends(self._listen(client), self._send(client))
+                    await race(self._listen(client), self._send(client))
                 except asyncio.CancelledError:
-                    await self._say_goodbye(client)
+                    await self._close_session(client)
                     raise
         except (aiomqtt.MqttError, OSError) as error:
             _check_cancelled()
             return error
-        return aiomqtt.MqttError("it ended the connection")
+        return aiomqtt.MqttError("the broker closed the connection")
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
-        """A connection that ends with the block, also one that is being made: aiomqtt would leave its socket open."""
+        """A connection that closes with the block, even while it opens: aiomqtt would leave its socket open."""
         client = self._client()
         connecting = asyncio.ensure_future(client.__aenter__())
         try:
             await asyncio.shield(connecting)
             yield client
         except BaseException:
-            client.timeout = _GOODBYE
+            client.timeout = _SHUTDOWN_TIMEOUT
             raise
         finally:
             try:
@@ -145,29 +147,31 @@ class MqttLink:
             will=aiomqtt.Will(f"{self.prefix}/status", "offline", qos=1, retain=True),
             timeout=_TIMEOUT,
             keepalive=_KEEPALIVE,
-            max_queued_incoming_messages=MAX_KEPT,
-            logger=logging.Logger("aiomqtt", logging.CRITICAL),  # what it would say is said here
+            max_queued_incoming_messages=MAX_QUEUED,
+            logger=logging.Logger("aiomqtt", logging.CRITICAL),  # this module logs the same
         )
 
-    async def _introduce(self, client: aiomqtt.Client, level: int) -> None:
+    async def _start_session(self, client: aiomqtt.Client, level: int) -> None:
         await client.subscribe(f"{self.prefix}/utterance", qos=1)
         await client.publish(f"{self.prefix}/status", "online", qos=1, retain=True)
         self.is_connected = True
         self._sending = None
-        logger.log(level, "connected with the MQTT broker at %s", self.address)
+        logger.log(level, "connected to the MQTT broker at %s", self.address)
         if self._dropped:
-            logger.warning("%d messages for the MQTT broker were dropped while it was away", self._dropped)
+            logger.warning("%d messages for the MQTT broker were dropped while it was not connected", self._dropped)
             self._dropped = 0
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         async for message in client.messages:
             if message.topic.value != f"{self.prefix}/utterance":
-                continue  # amqtt sends more than was subscribed to
+                continue  # amqtt also sends what others subscribed to
             if message.retain:
-                logger.warning("a retained message on %s is ignored: it would be said at every start", message.topic)
+                logger.warning(
+                    "a retained message on %s is ignored: it would be repeated at every start", message.topic
+                )
                 continue
             try:
-                text, id = read_utterance(message.payload)
+                text, id = parse_utterance(message.payload)
             except ValueError as error:
                 logger.warning("a message on %s is ignored: %s", message.topic, error)
                 continue
@@ -176,8 +180,8 @@ class MqttLink:
     async def _send(self, client: aiomqtt.Client) -> None:
         while True:
             await self._flush(client)
-            self._news.clear()
-            await self._news.wait()
+            self._has_messages.clear()
+            await self._has_messages.wait()
 
     async def _flush(self, client: aiomqtt.Client) -> None:
         while self._outbox:
@@ -187,23 +191,23 @@ class MqttLink:
             _check_cancelled()
 
     def _drop_sent(self) -> None:
-        if self._outbox and self._outbox[0] is self._sending:  # else it was dropped meanwhile
+        if self._outbox and self._outbox[0] is self._sending:  # else it was dropped in the meantime
             self._outbox.popleft()
         self._sending = None
 
-    async def _say_goodbye(self, client: aiomqtt.Client) -> None:
+    async def _close_session(self, client: aiomqtt.Client) -> None:
         import aiomqtt
 
-        self._drop_sent()  # it is acknowledged before what follows
+        self._drop_sent()  # the broker acknowledges it before the messages below
         with suppress(aiomqtt.MqttError, TimeoutError):
-            async with asyncio.timeout(_GOODBYE):
+            async with asyncio.timeout(_SHUTDOWN_TIMEOUT):
                 for message in list(self._outbox):
                     await client.publish(*message, qos=1)
                 await client.publish(f"{self.prefix}/status", "offline", qos=1, retain=True)
 
 
-def read_utterance(payload: object) -> tuple[str, str]:
-    """The text and the id (which may be empty) of a message. ValueError: it is no utterance."""
+def parse_utterance(payload: object) -> tuple[str, str]:
+    """The text and the id (which may be empty) of a message. ValueError: it is not an utterance."""
     if not isinstance(payload, bytes | bytearray) or not payload.strip():
         raise ValueError("it is empty")
     if len(payload) > MAX_UTTERANCE:
@@ -211,21 +215,21 @@ def read_utterance(payload: object) -> tuple[str, str]:
     try:
         text = payload.decode().strip()
     except UnicodeDecodeError:
-        raise ValueError("it is no UTF-8") from None
+        raise ValueError("it is not UTF-8") from None
     if not text.startswith("{"):
         return text, ""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("it begins with { and is no JSON") from None
-    said, id = content.get("text"), content.get("id", "")
-    if not isinstance(said, str) or not said.strip() or not isinstance(id, str):
+        raise ValueError("it begins with { but is not JSON") from None
+    text, id = content.get("text"), content.get("id", "")
+    if not isinstance(text, str) or not text.strip() or not isinstance(id, str):
         raise ValueError('it is not of the form {"text": "…", "id": "…"}')
-    return said, id
+    return text, id
 
 
-def message_of(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, JSON]]:
-    """The topic, without its prefix, and the payload, without id and time, of an event."""
+def encode_event(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, JSON]]:
+    """The topic of an event without its prefix, and the payload without id and time."""
     match event:
         case Heard(utterance):
             return "transcript", {"text": utterance.text, "source": utterance.source}
@@ -243,30 +247,30 @@ def message_of(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, JS
                 content |= {"progress": progress.progress, "total": progress.total, "message": progress.message}
             elif isinstance(activity, ToolFinished):
                 result = activity.result
-                kind = None if result.error_kind is None else str(result.error_kind)
+                error_kind = None if result.error_kind is None else str(result.error_kind)
                 error = None if result.error is None else redactor.with_arguments(call.arguments).hide(result.error)
-                content |= {"success": result.success, "error_kind": kind, "error": error, "speech": speech}
+                content |= {"success": result.success, "error_kind": error_kind, "error": error, "speech": speech}
             else:
                 content["arguments"] = _json(redactor.value(call.arguments))
             return "tool", content
 
 
 def _check_cancelled() -> None:
-    """Raise a cancellation that got lost: aiomqtt raises its own errors over one, and `asyncio.wait_for` of Python 3.11
-    forgets one that comes together with the result."""
+    """Raise a cancellation that was swallowed: aiomqtt replaces it by its own errors, and `asyncio.wait_for` of Python
+    3.11 drops one that arrives together with the result."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
 def _json(value: object) -> JSON:
-    """Arguments as they came are JSON already."""
+    """The arguments as JSON; those of refused calls may be any object."""
     found: JSON = json.loads(json.dumps(value, default=str))
     return found
 
 
-def _load() -> None:
+def _require_aiomqtt() -> None:
     try:
-        import aiomqtt  # noqa: F401  to see that it is there
+        import aiomqtt  # noqa: F401  only to see whether it is installed
     except ImportError:
         raise ConfigError("MQTT needs the package aiomqtt: pip install 'toolrun[voice]'") from None

@@ -1,4 +1,4 @@
-"""Things that go on side by side, and end together."""
+"""`race`: runs coroutines until the first one completes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def until_one_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run these until one of them ends, or this is cancelled; then end the others. Raises what the one raised."""
-    tasks = [asyncio.create_task(it) for it in coroutines]
+async def race(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run the coroutines until one completes or this is cancelled, then cancel the others. Raises their error."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -23,12 +23,12 @@ def answer(speech: str) -> VoiceEvent:
 class Room:
     """A speaker and a loudspeaker: what is played lasts until the test lets it end."""
 
-    def __init__(self, *, is_polite: bool = False) -> None:
+    def __init__(self, *, has_barge_in: bool = False) -> None:
         self.played: list[str] = []
         self.cut: list[str] = []
         self.gate = asyncio.Event()
         self.news = asyncio.Event()
-        self.announcer = Announcer(self, self.play, is_polite=is_polite)
+        self.announcer = Announcer(self, self.play, has_barge_in=has_barge_in)
 
     async def speak(self, text: str) -> bytes:
         if text == "unspeakable":
@@ -65,8 +65,8 @@ async def test_answers_are_spoken_one_after_the_other() -> None:
     room = Room()
     async with room.open() as announcer:
         for text in ("one", "two"):
-            announcer.tell(answer(text))
-        announcer.tell(Heard(SAID))
+            announcer.on_event(answer(text))
+        announcer.on_event(Heard(SAID))
         await room.has_begun("one")
         assert room.played == ["one"]
         assert announcer.is_speaking
@@ -80,22 +80,22 @@ async def test_answers_are_spoken_one_after_the_other() -> None:
 async def test_where_nothing_is_to_be_said_nothing_is_played() -> None:
     room = Room()
     async with room.open() as announcer:
-        announcer.tell(Answered(SAID, "", "", Outcome.INTERRUPTED))
+        announcer.on_event(Answered(SAID, "", "", Outcome.INTERRUPTED))
         async with asyncio.timeout(LIMIT):
             await announcer.finish()
     assert room.played == []
 
 
 async def test_a_polite_one_falls_silent_when_somebody_speaks() -> None:
-    room = Room(is_polite=True)
+    room = Room(has_barge_in=True)
     async with room.open() as announcer:
         for text in ("one", "two"):
-            announcer.tell(answer(text))
+            announcer.on_event(answer(text))
         await room.has_begun("one")
-        announcer.tell(Heard(Utterance("u2", "")))
+        announcer.on_event(Heard(Utterance("u2", "")))
         assert announcer.is_speaking, "noise is no reason to stop"
-        announcer.tell(Heard(SAID))
-        announcer.tell(answer("three"))
+        announcer.on_event(Heard(SAID))
+        announcer.on_event(answer("three"))
         await room.has_begun("three")
     assert (room.played, room.cut) == (["one", "three"], ["one", "three"])
 
@@ -105,15 +105,15 @@ async def test_what_cannot_be_spoken_is_logged_and_the_next_one_is_spoken(caplog
     room.gate.set()
     async with room.open() as announcer:
         for text in ("unspeakable", "two"):
-            announcer.tell(answer(text))
+            announcer.on_event(answer(text))
         await room.has_begun("two")
-    assert "an answer is not spoken: there is no voice" in caplog.text
+    assert "an answer cannot be spoken: there is no voice" in caplog.text
 
 
 async def test_its_end_is_the_end_of_the_sound() -> None:
     room = Room()
     async with room.open() as announcer:
-        announcer.tell(answer("one"))
+        announcer.on_event(answer("one"))
         await room.has_begun("one")
     assert room.cut == ["one"]
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -20,7 +20,7 @@ from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import Progress
 from toolrun.voice.broker_address import BrokerAddress
-from toolrun.voice.mqtt import MAX_KEPT, MAX_UTTERANCE, MqttLink, message_of, read_utterance
+from toolrun.voice.mqtt import MAX_QUEUED, MAX_UTTERANCE, MqttLink, encode_event, parse_utterance
 from toolrun.voice.voice_event import Answered, Heard, Outcome, ToolActivity, Utterance
 
 LIMIT = 30.0
@@ -44,7 +44,7 @@ def test_a_prefix_that_is_no_topic_is_refused(prefix: str) -> None:
     ],
 )
 def test_an_utterance_is_text_or_json(payload: bytes, expected: tuple[str, str]) -> None:
-    assert read_utterance(payload) == expected
+    assert parse_utterance(payload) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_utterance_is_text_or_json(payload: bytes, expected: tuple[str, str])
 )
 def test_what_is_no_utterance_is_refused(payload: bytes | None) -> None:
     with pytest.raises(ValueError, match=r"^it "):
-        read_utterance(payload)
+        parse_utterance(payload)
 
 
 def test_events_become_payloads_without_secrets() -> None:
@@ -73,7 +73,7 @@ def test_events_become_payloads_without_secrets() -> None:
     failed = ToolResult("login", error="abcdefgh is wrong, hunter2", error_kind=ErrorKind.TOOL_ERROR, call_id="c1")
     about = {"tool": "login", "call_id": "c1"}
     assert [
-        message_of(event, redactor)
+        encode_event(event, redactor)
         for event in (
             Heard(SAID),
             ToolActivity(SAID, ToolStarted(call)),
@@ -179,8 +179,8 @@ async def test_utterances_come_in_and_events_go_out(broker: BrokerProcess) -> No
             await client.publish("home/voice/utterance", payload, qos=1)
         await bench.has_heard(2)
         assert bench.heard == [("lamp on", "x"), ("lamp off", "")]
-        bench.link.tell(Heard(SAID))
-        bench.link.tell(Answered(SAID, "Ja, *gerät*", "Ja, gerät."))
+        bench.link.on_event(Heard(SAID))
+        bench.link.on_event(Answered(SAID, "Ja, *gerät*", "Ja, gerät."))
         transcript, answer = map(json.loads, await read(client, "home/voice/transcript", "home/voice/answer"))
         assert transcript.pop("time") <= answer.pop("time")
         assert transcript == {"id": "u1", "text": "turn on the lamp", "source": "mqtt"}
@@ -193,7 +193,7 @@ async def test_what_was_said_last_is_sent_before_it_goes_offline(broker: BrokerP
     async with outsider(broker) as client:
         async with bench.running():
             await read(client, "home/voice/status")
-            bench.link.tell(Answered(SAID, "Bye.", "Bye."))
+            bench.link.on_event(Answered(SAID, "Bye.", "Bye."))
         answer, status = await read(client, "home/voice/answer", "home/voice/status")
         assert json.loads(answer)["speech"] == "Bye."
         assert status == "offline"
@@ -216,7 +216,7 @@ async def test_a_broker_that_comes_later_gets_what_happened_before(
 ) -> None:
     bench = Bench(broker.url)
     async with bench.running():
-        bench.link.tell(Heard(SAID))
+        bench.link.on_event(Heard(SAID))
         await eventually(lambda: "cannot be reached" in caplog.text)
         await asyncio.to_thread(broker.start)
         async with outsider(broker) as client:
@@ -226,7 +226,7 @@ async def test_a_broker_that_comes_later_gets_what_happened_before(
             await bench.has_heard(1)
     assert bench.heard[-1] == ("lamp on", "")
     assert not bench.link._outbox
-    assert "connected with the MQTT broker" in caplog.text
+    assert "connected to the MQTT broker" in caplog.text
 
 
 async def test_a_broker_that_is_killed_is_found_again(broker: BrokerProcess) -> None:
@@ -241,7 +241,7 @@ async def test_a_broker_that_is_killed_is_found_again(broker: BrokerProcess) -> 
             await eventually(lambda: bench.link.is_connected)
             await client.publish("home/voice/utterance", "again", qos=1)
             await bench.has_heard(1)
-            bench.link.tell(Answered(SAID, "Here.", "Here."))
+            bench.link.on_event(Answered(SAID, "Here.", "Here."))
             [answer] = await read(client, "home/voice/answer")
             assert json.loads(answer)["speech"] == "Here."
 
@@ -257,7 +257,7 @@ async def test_what_is_told_while_the_broker_is_away_arrives_when_it_is_back(bro
         try:
             await eventually(lambda: not bench.link.is_connected)
             assert await read(client, "home/voice/status") == ["offline"], "its last will"
-            bench.link.tell(Answered(SAID, "Still here.", "Still here."))
+            bench.link.on_event(Answered(SAID, "Still here.", "Still here."))
             async with way_to(broker, port):
                 status, answer = await read(client, "home/voice/status", "home/voice/answer")
                 assert (status, json.loads(answer)["speech"]) == ("online", "Still here.")
@@ -293,10 +293,10 @@ async def test_what_waits_for_the_broker_is_bounded_and_the_latest_is_kept(
 ) -> None:
     broker = BrokerProcess("amqtt", tmp_path)
     bench = Bench(broker.url)
-    for number in range(MAX_KEPT + 5):
-        bench.link.tell(Answered(Utterance(str(number), "x"), "", ""))
+    for number in range(MAX_QUEUED + 5):
+        bench.link.on_event(Answered(Utterance(str(number), "x"), "", ""))
     kept = [json.loads(payload)["id"] for _, payload in bench.link._outbox]
-    assert kept == [str(number) for number in range(5, MAX_KEPT + 5)]
+    assert kept == [str(number) for number in range(5, MAX_QUEUED + 5)]
     broker.start()
     try:
         async with bench.running():

@@ -360,7 +360,7 @@ async def test_after_a_stop_it_can_run_again_but_not_twice_at_once(executor: Too
     await bench.transcriber.run(lines("a"))
     async with bench.running():
         await bench.say("b")
-        with pytest.raises(UsageError, match="running already"):
+        with pytest.raises(UsageError, match="already running"):
             await bench.transcriber.run()
     assert [speech for speech, _ in bench.told] == ["one.", "two."]
 

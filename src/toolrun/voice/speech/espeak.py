@@ -1,4 +1,4 @@
-"""Speaks through the program espeak-ng: small, quick, and not beautiful."""
+"""Speaks through the program espeak-ng: small and fast, with a synthetic voice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import shutil
 from typing import Final
 
 from toolrun.errors import SpeechError
-from toolrun.processes.external_program import run_program
+from toolrun.voice.speech.audio_program import run_audio_program
 
 MAX_CHARS: Final = 5_000
-"""What is beyond is not spoken: nobody listens for five minutes."""
+"""The rest of a longer text is not spoken: it would take more than five minutes."""
 _TIMEOUT: Final = 30.0
-_MAX_SOUND: Final = 64 << 20
 
 
 class EspeakSpeaker:
@@ -26,17 +25,14 @@ class EspeakSpeaker:
         self._command = (found, "-v", voice, "-s", str(speed), "--stdin", "--stdout")
 
     async def speak(self, text: str) -> bytes:
-        said = text[:MAX_CHARS].replace("\0", " ").strip()
-        if not said:
+        spoken = text[:MAX_CHARS].replace("\0", " ").strip()
+        if not spoken:
             return b""
-        try:
-            done = await run_program(
-                self._command, stdin=said.encode("utf-8", "replace"), timeout=_TIMEOUT, max_output=_MAX_SOUND
-            )
-        except TimeoutError:
-            raise SpeechError(f"espeak-ng did not finish within {_TIMEOUT:g} s and was ended.") from None
-        except OSError as error:
-            raise SpeechError(f"espeak-ng cannot be run: {error.strerror}.") from None
-        if done.code != 0 or not done.output:
-            raise SpeechError(f"espeak-ng failed: {done.complaint}. Does it have this voice? See 'espeak-ng --voices'.")
-        return done.output
+        return await run_audio_program(
+            self._command,
+            name="espeak-ng",
+            stdin=spoken.encode("utf-8", "replace"),
+            timeout=_TIMEOUT,
+            hint="Does it have this voice? See 'espeak-ng --voices'.",
+            needs_output=True,
+        )

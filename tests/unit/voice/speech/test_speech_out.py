@@ -96,7 +96,7 @@ async def test_a_player_that_is_stopped_is_ended(tmp_path: Path) -> None:
 
 async def test_a_player_without_a_sound_server_says_so(tmp_path: Path) -> None:
     player = program(tmp_path, "aplay", 'echo "audio open error: No such device" >&2; exit 1')
-    with pytest.raises(SpeechError, match=r"cannot play: audio open error: No such device\. Is a sound server"):
+    with pytest.raises(SpeechError, match=r"failed: audio open error: No such device\. Is a sound server"):
         await play(b"sound", (str(player),))
 
 
