@@ -89,7 +89,7 @@ def test_a_phrase_of_the_users_own_is_said(project: Path) -> None:
         (["--mqtt", "localhost"], "the address of the MQTT broker has no scheme; write mqtt://HOST:1883"),
         (["--model", "nonsense"], "--model is 'nonsense', which names no model"),
         (["--audio", "missing.wav"], "missing.wav cannot be read: No such file"),
-        (["--audio", "toolrun.toml"], "toolrun.toml is no WAV file"),
+        (["--audio", "toolrun.toml"], "toolrun.toml is not a usable WAV file"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(project: Path, options: list[str], complaint: str) -> None:

@@ -1,6 +1,6 @@
 """A voice gateway: utterances in, tools in the middle, spoken answers out.
 
-The names below are imported when they are first asked for: they need a model's packages, and speech alone does not.
+The names below are imported on first use: they need the packages of a model, which speech alone does not.
 """
 
 from typing import TYPE_CHECKING

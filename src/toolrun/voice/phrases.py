@@ -1,7 +1,7 @@
-"""What is said when something fails: sentences for people who hear them, chosen by the kind of the error.
+"""Sentences that are spoken when something fails, chosen by the kind of error.
 
-The sentences are in `phrases.toml`; a file of the user's own replaces single ones. No message of an exception is ever
-spoken: it has paths, numbers and names in it.
+The sentences are in `phrases.toml`; the user's file replaces single ones. Messages of exceptions are never spoken: they
+contain paths, numbers and names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODEL_ERRORS: Final = {
     "ModelRequestError": "request",
     "ModelProtocolError": "protocol",
 }
-"""Classes of `toolrun.clients.model_error` by name: the clients need packages that not every user has."""
+"""Classes of `toolrun.clients.model_error` by name, because the clients need optional packages."""
 _TABLES: Final[Mapping[str, frozenset[str] | None]] = {
     "tool": frozenset(kind.value for kind in ErrorKind),
     "model": frozenset(_MODEL_ERRORS.values()),
@@ -41,21 +41,21 @@ _TABLES: Final[Mapping[str, frozenset[str] | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Everything that is said when something fails."""
+    """The sentences that are spoken when something fails."""
 
     not_understood: str
     busy: str
     no_answer: str
     unexpected: str
     tool: Mapping[str, str]
-    """By the kind of the error."""
+    """By error kind."""
     model: Mapping[str, str]
     systems: Mapping[str, str]
-    """Patterns of the names of tools, and what to call what they belong to. The first that fits counts."""
+    """Patterns of tool names → what to call the system behind them. The first match wins."""
 
     @staticmethod
     def load(path: Path | None = None) -> Phrases:
-        """The phrases that ship with toolrun, those in the file in their place. ConfigError: the file is wrong."""
+        """The phrases that ship with toolrun; a file replaces single ones. Raises ConfigError."""
         ours = parse_toml(resources.files("toolrun.voice").joinpath("phrases.toml").read_text(encoding="utf-8"))
         sentences, tables = _checked(ours)
         if path is not None:
@@ -64,7 +64,7 @@ class Phrases:
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from None
             sentences |= own_sentences
-            # The user's systems come first: what ships has a pattern that fits every tool.
+            # The user's systems come first: the shipped ones have a pattern that matches every tool.
             tables = {title: own[title] | {**tables[title], **own[title]} for title in tables}
         return Phrases(
             **sentences,
@@ -74,7 +74,7 @@ class Phrases:
         )
 
     def for_tool(self, result: ToolResult) -> str:
-        """A failed call in words; empty for one that succeeded."""
+        """The sentence for a failed call; empty for one that succeeded."""
         if result.error_kind is None:
             return ""
         system = next(
@@ -83,13 +83,13 @@ class Phrases:
         return self.tool[result.error_kind].replace("{system}", system)
 
     def for_model(self, error: ToolrunError) -> str:
-        """Why the model gave no answer, in words."""
+        """The sentence for a model that gave no answer."""
         names = (_MODEL_ERRORS.get(cls.__name__) for cls in type(error).__mro__)
         return next((self.model[name] for name in names if name), self.unexpected)
 
 
 def _checked(content: Mapping[str, object]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Sentences and tables of a file. ConfigError: a name is unknown, or something is no sentence."""
+    """The sentences and tables of a file. ConfigError: a key is unknown, or a value is not a sentence."""
     sentences: dict[str, str] = {}
     tables: dict[str, dict[str, str]] = {title: {} for title in _TABLES}
     for name, value in content.items():

@@ -1,6 +1,6 @@
-"""What the gateway tells its listeners. Values only.
+"""The events that listeners of the gateway get. Values only.
 
-Every utterance is `Heard` once and `Answered` once, whatever happens; in between there may be `ToolActivity`.
+Every utterance is `Heard` once and `Answered` once, whatever happens; `ToolActivity` may come in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Utterance:
     text: str
     """Empty if it could not be understood."""
     source: str = ""
-    """Where it was heard: `mqtt`, `stdin`, `audio`, `microphone` or whatever the caller says."""
+    """Where it was heard: `mqtt`, `stdin`, `audio`, `microphone` or a name that the caller chose."""
 
 
 class Outcome(StrEnum):
@@ -29,9 +29,9 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     FAILED = "failed"
-    """The model gave no answer; the words say why."""
+    """The model gave no answer; the text says why."""
     INTERRUPTED = "interrupted"
-    """A newer utterance took its place, or the gateway was stopped. There are no words."""
+    """A newer utterance took its place, or the gateway was stopped. There is no text."""
     REFUSED = "refused"
     """Too many others were waiting."""
     NOT_UNDERSTOOD = "not_understood"
@@ -46,26 +46,26 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class ToolActivity:
-    """A tool is used for an utterance."""
+    """A tool call for an utterance."""
 
     utterance: Utterance
     event: ToolStarted | ToolProgress | ToolFinished
     speech: str = ""
-    """A failure in words that can be spoken."""
+    """A failure as a sentence that can be spoken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An utterance is dealt with."""
+    """An utterance has its answer, or will get none."""
 
     utterance: Utterance
     text: str
     """As the model wrote it."""
     speech: str
-    """The same in words that can be spoken."""
+    """The text in a form that can be spoken."""
     outcome: Outcome = Outcome.ANSWERED
 
 
 VoiceEvent: TypeAlias = Heard | ToolActivity | Answered
 Listener: TypeAlias = Callable[[VoiceEvent], None]
-"""Is called on the event loop, and has to return at once."""
+"""Called on the event loop; must return at once."""

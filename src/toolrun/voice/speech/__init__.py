@@ -1,1 +1,1 @@
-"""Speech in and out: engines that hear and speak, each imported when it is made."""
+"""Speech in and out: engines that recognise and synthesise speech, each imported on first use."""

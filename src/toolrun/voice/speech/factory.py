@@ -1,4 +1,4 @@
-"""The engines that the settings name, made when they are needed. Each takes a while: call these in a thread."""
+"""Makes the engines that the settings name. That takes a while: call these functions in a thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from toolrun.voice.speech.speech_engine import Recogniser, Speaker
 
 
 def make_recogniser(settings: VoiceSettings, root: Path) -> tuple[Recogniser, tuple[str, ...]]:
-    """What hears, and which devices and commands it cannot hear, with the reasons. SpeechError, ConfigError."""
+    """The recogniser, and messages about devices and commands that it cannot recognise.
+
+    Raises SpeechError or ConfigError.
+    """
     if settings.speech_in == "whisper":
         from toolrun.voice.speech.whisper import WhisperRecogniser
 
@@ -26,12 +29,12 @@ def make_recogniser(settings: VoiceSettings, root: Path) -> tuple[Recogniser, tu
             commands = read_commands(read_text(path))
         except ConfigError as error:
             raise ConfigError(f"[voice] commands: {path}: {error}") from None
-    made = SphinxRecogniser(settings.devices, commands)
-    return made, made.grammar.problems
+    recogniser = SphinxRecogniser(settings.devices, commands)
+    return recogniser, recogniser.grammar.problems
 
 
 def make_speaker(settings: VoiceSettings, root: Path) -> Speaker:
-    """What speaks. SpeechError: it cannot."""
+    """The speaker. Raises SpeechError."""
     if settings.speech_out == "piper":
         from toolrun.voice.speech.piper import PiperSpeaker
 

@@ -1,12 +1,12 @@
-"""Everything that may be said, made of the names of the devices and of phrases for commands.
+"""Builds the grammar of all commands from the names of devices and phrases.
 
 A phrase has words, `[optional]` parts, choices `(of | these)`, `{device}` for any device and `{number}` for 0 to 100:
 
     turn (on | off) [the] {device}
 
-The outcome is text in JSGF (the JSpeech Grammar Format) for an engine, and `Grammar.written`, which turns what the
-engine heard back into a sentence with the devices' names as they are written and numbers as digits. Pure: which words
-have a pronunciation is for a function to say that the caller gives.
+The result is text in JSGF (the JSpeech Grammar Format) for an engine, and `Grammar.written`, which turns the words that
+the engine heard into a sentence with the devices' names as they are written and numbers as digits. Pure: the caller's
+function knows the pronunciation of words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from toolrun.errors import ConfigError
 
 Pronounce = Callable[[str], str | None]
-"""How a word is pronounced, in the phones of the engine; None if nobody knows."""
+"""The pronunciation of a word in the phones of the engine; None if it is unknown."""
 
 _TOKEN: Final = re.compile(r"\s*(\{\w*\}|[][()|]|[^\W_]+(?:['’][^\W_]+)*|\S)")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+")
@@ -36,7 +36,7 @@ _TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eight
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What may be said."""
+    """All sentences that the engine can recognise."""
 
     jsgf: str
     pattern: re.Pattern[str] = field(repr=False)
@@ -44,21 +44,21 @@ class Grammar:
     pronunciations: Mapping[str, str]
     """Of all its words."""
     devices: Mapping[str, str]
-    """How a name is spoken → how it is written."""
+    """Spoken name → written name."""
     problems: tuple[str, ...] = ()
-    """Devices and phrases that are left out, each with the reason."""
+    """Why some devices and phrases are left out, one message each."""
 
     def written(self, heard: str) -> str:
-        """The sentence as one would write it; empty if it is none of this grammar, or only the beginning of one."""
+        """The sentence as it is written; empty if it is not a complete sentence of this grammar."""
         text = " ".join(heard.split()) + " "
         found = self.pattern.fullmatch(text)
         if found is None:
             return ""
         spans = sorted((found.span(name), name[0]) for name, value in found.groupdict().items() if value)
         parts, end = [], 0
-        for (start, stop), kind in spans:
+        for (start, stop), group in spans:
             spoken = text[start:stop].strip()
-            parts += [text[end:start], self.devices[spoken] if kind == "d" else str(_VALUES[spoken]), " "]
+            parts += [text[end:start], self.devices[spoken] if group == "d" else str(_VALUES[spoken]), " "]
             end = stop
         return " ".join("".join([*parts, text[end:]]).split())
 
@@ -69,13 +69,13 @@ def default_commands() -> tuple[str, ...]:
 
 
 def read_commands(text: str) -> tuple[str, ...]:
-    """One phrase a line; `#` begins a remark."""
+    """One phrase per line; `#` starts a comment."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return tuple(line for line in lines if line)
 
 
 def make_grammar(devices: Iterable[str], commands: Sequence[str], pronounce: Pronounce) -> Grammar:
-    """The grammar of these devices and commands. ConfigError: nothing is left that could be said."""
+    """The grammar of these devices and commands. ConfigError: it would be empty."""
     vocabulary = _Vocabulary(pronounce)
     spoken = vocabulary.devices(devices)
     phrases = [phrase for text in commands if (phrase := vocabulary.phrase(text, spoken)) is not None]
@@ -129,7 +129,7 @@ class _Phrase:
 
 
 class _Vocabulary:
-    """Reads names and phrases; remembers the words that can be said, and what cannot."""
+    """Reads names and phrases; collects the words with a pronunciation, and the problems."""
 
     def __init__(self, pronounce: Pronounce) -> None:
         self.known: dict[str, str] = {}
@@ -154,7 +154,7 @@ class _Vocabulary:
         return spoken
 
     def phrase(self, text: str, devices: Mapping[str, str]) -> _Phrase | None:
-        """The phrase in both forms; None, and a problem, if it cannot be said."""
+        """The phrase as JSGF and as a pattern; None, and a problem, if it cannot be recognised."""
         try:
             tokens = _checked(text)
         except ValueError as error:
@@ -182,22 +182,22 @@ class _Vocabulary:
 
 
 def _checked(text: str) -> list[str]:
-    """The tokens of a phrase. ValueError: it is none."""
+    """The tokens of a phrase. ValueError: its syntax is wrong."""
     tokens = _TOKEN.findall(text)
-    open_ones: list[str] = []
+    closers: list[str] = []
     for before, token in zip(["|", *tokens], [*tokens, "|"], strict=True):
         if token[0] == "{" and token not in ("{device}", "{number}"):
             raise ValueError(f"has the unknown place {token}; there are {{device}} and {{number}}")
         if token in ("|", "]", ")") and before in ("|", "[", "("):
             raise ValueError("has a choice with nothing in it")
         if token in ("[", "("):
-            open_ones.append(_CLOSING[token])
-        elif token in ("]", ")") and (not open_ones or open_ones.pop() != token):
+            closers.append(_CLOSING[token])
+        elif token in ("]", ")") and (not closers or closers.pop() != token):
             raise ValueError(f"has a '{token}' without its beginning")
         elif len(token) == 1 and not token.isalnum() and token not in "[]()|":
             raise ValueError(f"has '{token}', which cannot be said")
-    if open_ones:
-        raise ValueError(f"lacks a '{open_ones[-1]}'")
+    if closers:
+        raise ValueError(f"lacks a '{closers[-1]}'")
     return tokens
 
 
@@ -229,6 +229,6 @@ def _any_of(spoken: Iterable[str]) -> str:
 
 
 def _numbered(patterns: Iterable[str]) -> list[str]:
-    """Group names are unique in a pattern."""
+    """The patterns with numbered groups: a name may occur only once in a regular expression."""
     counter = iter(range(1_000_000))
     return [re.sub(r"\(\?P<([dn])>", lambda found: f"(?P<{found[1]}{next(counter)}>", pattern) for pattern in patterns]

@@ -10,36 +10,35 @@ from typing import Any, Final
 from toolrun.errors import SpeechError
 from toolrun.voice.speech.speech_engine import RATE
 
-_BLOCK: Final = 1024
-"""Samples that come at a time."""
-_WAITING: Final = 500
-"""Blocks that may wait to be heard, 32 s of them. Beyond, the oldest are lost."""
+_BLOCK_SAMPLES: Final = 1024
+_MAX_QUEUED: Final = 500
+"""Blocks, 32 s of sound. When more are waiting, the oldest are dropped."""
 
 
 @asynccontextmanager
 async def microphone(device: str | int | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
-    """The sound of a microphone as it comes, without end; `device` is its name or number, None the system's choice."""
+    """The endless sound of a microphone. `device` is its name or number; None: the system's default."""
     sounddevice = _sounddevice()
     loop = asyncio.get_running_loop()
     blocks: asyncio.Queue[bytes] = asyncio.Queue()
 
     def put(block: bytes) -> None:
-        if blocks.qsize() >= _WAITING:
+        if blocks.qsize() >= _MAX_QUEUED:
             blocks.get_nowait()
         blocks.put_nowait(block)
 
-    def on_sound(data: Any, frames: int, time: Any, status: Any) -> None:  # in a thread of the sound library
+    def on_sound(data: Any, frames: int, time: Any, status: Any) -> None:  # called in a thread of the sound library
         loop.call_soon_threadsafe(put, bytes(data))
 
-    def opened() -> Any:
+    def open_stream() -> Any:
         stream = sounddevice.RawInputStream(
-            samplerate=RATE, channels=1, dtype="int16", blocksize=_BLOCK, device=device, callback=on_sound
+            samplerate=RATE, channels=1, dtype="int16", blocksize=_BLOCK_SAMPLES, device=device, callback=on_sound
         )
         stream.start()
         return stream
 
     try:
-        stream = await asyncio.to_thread(opened)
+        stream = await asyncio.to_thread(open_stream)
     except (sounddevice.PortAudioError, ValueError) as error:
         which = f"'{device}'" if device is not None else "of this system"
         raise SpeechError(f"The microphone {which} cannot be used: {error}. Is one connected?") from None

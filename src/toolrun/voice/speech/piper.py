@@ -1,4 +1,4 @@
-"""Speaks with a neural voice: the package piper-tts, which is installed by itself, and a voice file."""
+"""Speaks with a neural voice: the package piper-tts, which no extra installs, and a voice file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from toolrun.errors import SpeechError
 
 
 class PiperSpeaker:
-    """A `Speaker`. Loading the voice takes a second: make it in a thread."""
+    """A `Speaker`. The constructor takes a second: call it in a thread."""
 
     def __init__(self, voice: Path) -> None:
-        """`voice` is the `.onnx` file; its `.onnx.json` stands beside it."""
+        """`voice` is the `.onnx` file; its `.onnx.json` must be beside it."""
         try:
             from piper import PiperVoice  # type: ignore[import-not-found]
         except ImportError:
@@ -28,9 +28,9 @@ class PiperSpeaker:
         self._voice: Any = PiperVoice.load(str(voice))
 
     async def speak(self, text: str) -> bytes:
-        return await asyncio.to_thread(self._made, text) if text.strip() else b""
+        return await asyncio.to_thread(self._synthesise, text) if text.strip() else b""
 
-    def _made(self, text: str) -> bytes:
+    def _synthesise(self, text: str) -> bytes:
         content = io.BytesIO()
         with wave.open(content, "wb") as file:
             self._voice.synthesize_wav(text, file)

@@ -1,6 +1,6 @@
-"""How an English word is pronounced that is in no dictionary. Pure, in the 39 phones of the CMU dictionary.
+"""Guesses the pronunciation of English words that are in no dictionary, in the 39 phones of the CMU dictionary. Pure.
 
-A guess: the engine only has to tell it from the other words of a small grammar, and there a rough one does well.
+A rough guess will do: the engine only has to tell the word from the other words of a small grammar.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _tables() -> tuple[dict[str, str], dict[str, str]]:
     text = resources.files("toolrun.voice.speech").joinpath("letters.txt").read_text(encoding="utf-8")
     tables: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
-        if kind in ("name", "sound"):
+        table, _, rest = line.partition(" ")
+        if table in ("name", "sound"):
             group, _, phones = rest.partition(" ")
-            tables[kind == "sound"][group] = phones.strip()
+            tables[table == "sound"][group] = phones.strip()
     return tables

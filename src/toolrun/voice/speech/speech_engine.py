@@ -1,16 +1,16 @@
-"""Speech in and out: what hears, what speaks, and the way from a stream of sound to sentences.
+"""The Protocols of speech engines, and the path from a stream of sound to sentences.
 
-Sound is PCM throughout: 16,000 samples a second, one channel, 16 bits, little-endian. Each engine is a module of its
-own, imported when it is made:
+Sound is PCM throughout: 16,000 samples a second, one channel, 16 bits, little-endian. Each engine is one module, which
+is imported on first use:
 
-    sphinx      hears commands out of a grammar, offline
-    whisper     hears anything, with a model
+    sphinx      recognises the commands of a grammar, offline
+    whisper     recognises free speech, with a model
     espeak      speaks through the program espeak-ng
     piper       speaks with a neural voice
-    segment     finds where somebody speaks
-    wav         files
-    microphone  the microphone
-    player      the loudspeaker
+    segment     splits sound into utterances
+    wav         reads WAV files
+    microphone  records
+    player      plays
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ WIDTH: Final = 2
 
 
 class Recogniser(Protocol):
-    """What turns sound into words."""
+    """Turns sound into words."""
 
     def hear(self, pcm: bytes) -> str:
-        """The words of one utterance; empty if there are none that it knows. Blocks: call it in a thread."""
+        """The words of one utterance; empty if it is not understood. Blocks: call it in a thread."""
         ...
 
 
 class Speaker(Protocol):
-    """What turns words into sound."""
+    """Turns words into sound."""
 
     async def speak(self, text: str) -> bytes:
-        """The text as the content of a WAV file. Cancelling ends whatever makes it. SpeechError: it cannot be made."""
+        """The text as the content of a WAV file. Cancelling stops the engine. Raises SpeechError."""
         ...
 
 
 async def sentences(
     sound: AsyncIterable[bytes], segments: Segments, recogniser: Recogniser
 ) -> AsyncGenerator[str, None]:
-    """What is said in a stream of sound, one utterance after the other; those that are not understood are empty.
+    """The utterances in a stream of sound, one after the other; those that are not understood are empty.
 
-    The sound may come in pieces of any length. Nothing of it is worked on in the event loop.
+    The sound may come in pieces of any length. All work is done in threads.
     """
     async for piece in sound:
         for utterance in await asyncio.to_thread(segments.add, piece):

@@ -1,9 +1,9 @@
-"""Hears commands out of a grammar, offline: pocketsphinx, whose English model is in its package.
+"""Recognises the commands of a grammar, offline: pocketsphinx, whose English model is in its package.
 
-An engine with a grammar hears one of its sentences in any noise. Three checks keep that from turning on lights: what
-was heard has to be a complete sentence; it has to account for all that is loud, for the engine is quick to call the
-other half of a sentence silence; and it has to explain the sound about as well as a free sequence of phones
-does, which knows no grammar at all and so fits anything.
+An engine with a grammar hears one of its sentences in any noise. Three checks keep noise from turning on lights: the
+hypothesis must be a complete sentence; it must cover everything that is loud, because the engine easily takes half of a
+sentence for silence; and it must explain the sound about as well as a free sequence of phones, which no grammar
+restricts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from toolrun.voice.speech.speech_engine import RATE, WIDTH
 _COMMANDS: Final = "commands"
 _PHONES: Final = "phones"
 _FRAME: Final = RATE // 100
-"""Samples in what the engine counts by."""
+"""Samples in a frame of the engine."""
 _SHORTEST: Final = RATE // 10 * WIDTH
-"""Bytes below which there is no word, and nothing for the engine to work on."""
+"""Bytes. A shorter sound holds no word, and the engine cannot process it."""
 _STRETCH: Final = 25
-"""Frames in which silence is listened to again."""
+"""Frames over which the loudness of silence is averaged."""
 _LOUD: Final = 0.3
-"""The part of the words' energy from which on a stretch is no silence."""
+"""A stretch with more than this share of the words' energy is not silence."""
 MARGIN: Final = -6.0
 """How much better a command has to be, in the engine's units a frame. Measured with voices of espeak-ng: commands that
-are understood have -5 to 21, sentences taken for a command -17 to 4. Chosen with those, not with people."""
+are understood have -5 to 21, sentences mistaken for a command -17 to 4. No human voices were measured."""
 
 
 class SphinxRecogniser:
-    """A `Recogniser` for a set of devices and commands. Loading the model takes about 0.3 s: make it in a thread."""
+    """A `Recogniser` for a set of devices and commands. The constructor takes about 0.3 s: call it in a thread."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SphinxRecogniser:
         pronunciations: Mapping[str, str] | None = None,
         margin: float = MARGIN,
     ) -> None:
-        """`pronunciations` are added to those of the dictionary: `{"tradfri": "T R AO D F R IY"}`."""
+        """`pronunciations` extend the dictionary: `{"tradfri": "T R AO D F R IY"}`."""
         self._decoder = _decoder()
         self._margin = margin
         self._lock = threading.Lock()  # the decoder has one utterance at a time
@@ -66,7 +66,7 @@ class SphinxRecogniser:
             ) from None
 
     def hear(self, pcm: bytes) -> str:
-        """The command that is said, with devices as they are written; empty if it is none."""
+        """The recognised command, with the devices' names as they are written; empty if it is not a command."""
         if len(pcm) < _SHORTEST:
             return ""
         with self._lock:
@@ -100,9 +100,9 @@ class SphinxRecogniser:
 
 
 def has_loud_silence(pcm: bytes, spans: Sequence[tuple[str, int, int]]) -> bool:
-    """Whether something that the engine took for silence or noise is as loud as the words are.
+    """Whether a part that the engine took for silence or noise is as loud as the words.
 
-    Spans are what was heard, with the frames at which it begins and ends; what is no word is in brackets.
+    Spans are the segments of the hypothesis with their first and last frames; segments without words are in brackets.
     """
     samples = array("h", pcm[: len(pcm) - len(pcm) % WIDTH])
     energy = [
@@ -125,7 +125,7 @@ def _decoder() -> Any:
         from pocketsphinx import Decoder, get_model_path  # type: ignore[import-untyped]
     except ImportError:
         raise SpeechError(
-            "Hearing commands needs the package pocketsphinx. Install it with 'pip install toolrun[voice]'."
+            "Speech recognition needs the package pocketsphinx. Install it with 'pip install toolrun[voice]'."
         ) from None
     decoder = Decoder(lm=None, loglevel="FATAL")
     decoder.add_allphone_file(_PHONES, str(Path(get_model_path()) / "en-us" / "en-us-phone.lm.bin"))

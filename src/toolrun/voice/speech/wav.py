@@ -1,7 +1,7 @@
-"""WAV files, read into the one form of sound that all engines take.
+"""WAV files, converted to the format of sound that all engines take.
 
 Reads PCM of 8, 16, 24 and 32 bits and floats, of any rate and any number of channels. The standard library's `wave`
-reads no floats, and not the header of a program that does not know the length of its output. Nothing here needs numpy.
+reads neither floats nor the header of a program that did not know the length of its output. Nothing here needs numpy.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ZERO_CROSSINGS: Final = 12
 
 
 def read_wav(source: Path | bytes) -> bytes:
-    """The sound of a WAV file, or of its content, as PCM. SpeechError: it is none."""
+    """The sound of a WAV file, or of its content, as PCM. Raises SpeechError."""
     name = "The sound" if isinstance(source, bytes) else str(source)
     try:
         content = source if isinstance(source, bytes) else source.read_bytes()
     except OSError as error:
         raise SpeechError(f"{name} cannot be read: {error.strerror}.") from None
     try:
-        (form, channels, rate, bits), data = _chunks(content)
-        samples = _samples(form, bits, data[: (MAX_SECONDS * rate + 1) * channels * (bits // 8)])
+        (format_code, channels, rate, bits), data = _chunks(content)
+        samples = _samples(format_code, bits, data[: (MAX_SECONDS * rate + 1) * channels * (bits // 8)])
     except (struct.error, ValueError) as error:
         reason = str(error) if isinstance(error, ValueError) else "it is cut off"
-        raise SpeechError(f"{name} is no WAV file that can be heard: {reason}.") from None
+        raise SpeechError(f"{name} is not a usable WAV file: {reason}.") from None
     if len(samples) // channels > MAX_SECONDS * rate:
         raise SpeechError(f"{name} is longer than {MAX_SECONDS} seconds. Split it into several files.")
     return _little_endian(array("h", map(_clipped, _resampled(_mixed(samples, channels), rate))))
@@ -48,22 +48,22 @@ def seconds(pcm: bytes) -> float:
 
 
 def _chunks(content: bytes) -> tuple[tuple[int, int, int, int], memoryview]:
-    """Format, channels, rate and bits, and the data. The length of the data may be wrong: what is there counts."""
+    """Format code, channels, rate and bits, and the data, cut to what is there: its declared length may be wrong."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         raise ValueError("it does not begin with RIFF … WAVE")
     view, position = memoryview(content), 12
     layout: tuple[int, int, int, int] | None = None
     while position + 8 <= len(content):
-        kind, size = struct.unpack_from("<4sI", content, position)
+        chunk_id, size = struct.unpack_from("<4sI", content, position)
         position += 8
-        if kind == b"fmt ":
-            form, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", content, position)
-            if form == _EXTENSIBLE:
-                (form,) = struct.unpack_from("<H", content, position + 24)
-            layout = form, channels, rate, bits
+        if chunk_id == b"fmt ":
+            format_code, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", content, position)
+            if format_code == _EXTENSIBLE:
+                (format_code,) = struct.unpack_from("<H", content, position + 24)
+            layout = format_code, channels, rate, bits
             if not 1 <= channels <= 64 or not 1_000 <= rate <= 400_000:
                 raise ValueError(f"{channels} channels at {rate} samples a second make no sense")
-        elif kind == b"data":
+        elif chunk_id == b"data":
             if layout is None:
                 raise ValueError("its data comes before its format")
             frame = layout[1] * max(1, layout[3] // 8)
@@ -73,20 +73,20 @@ def _chunks(content: bytes) -> tuple[tuple[int, int, int, int], memoryview]:
     raise ValueError("it has no data")
 
 
-def _samples(form: int, bits: int, data: memoryview) -> Sequence[float]:
+def _samples(format_code: int, bits: int, data: memoryview) -> Sequence[float]:
     """The samples as numbers of the range of 16 bits."""
-    if form == _FLOAT and bits in (32, 64):
+    if format_code == _FLOAT and bits in (32, 64):
         values = _array("f" if bits == 32 else "d", data)
         return [value * 32768 if math.isfinite(value) else 0.0 for value in values]
-    if form == _PCM and bits == 8:
+    if format_code == _PCM and bits == 8:
         return [(value - 128) * 256 for value in data]
-    if form == _PCM and bits == 16:
+    if format_code == _PCM and bits == 16:
         return _array("h", data)
-    if form == _PCM and bits == 24:
+    if format_code == _PCM and bits == 24:
         return _array("h", b"".join(data[at + 1 : at + 3] for at in range(0, len(data), 3)))  # the upper 16 bits
-    if form == _PCM and bits == 32:
+    if format_code == _PCM and bits == 32:
         return [value / 65536 for value in _array("i", data)]
-    raise ValueError(f"format {form} with {bits} bits is not supported; convert it to 16-bit PCM")
+    raise ValueError(f"format {format_code} with {bits} bits is not supported; convert it to 16-bit PCM")
 
 
 def _array(code: str, data: memoryview | bytes) -> array[float]:

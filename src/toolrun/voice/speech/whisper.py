@@ -1,6 +1,6 @@
-"""Hears anything that is said, with a Whisper model: the package faster-whisper, which is installed by itself.
+"""Recognises free speech with a Whisper model: the package faster-whisper, which no extra installs.
 
-The first use of a model downloads it; the directory of one that is there already may be given instead of its name.
+The first use of a model downloads it. Instead of a name, the directory of a downloaded model may be given.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from toolrun.errors import SpeechError
 
 
 class WhisperRecogniser:
-    """A `Recogniser` without a grammar. Loading the model takes seconds: make it in a thread."""
+    """A `Recogniser` without a grammar. The constructor takes seconds: call it in a thread."""
 
     def __init__(self, model: str = "base.en", *, language: str = "en", hint: str = "") -> None:
-        """`hint` is text that such sentences may look like, for instance the names of the devices."""
+        """`hint` is text that resembles the sentences, for instance the names of the devices."""
         try:
             from faster_whisper import WhisperModel  # type: ignore[import-not-found]
         except ImportError:
             raise SpeechError(
-                "Hearing with Whisper needs the package faster-whisper. Install it with 'pip install faster-whisper', "
-                "or hear commands of a grammar with pocketsphinx."
+                "Recognition with Whisper needs the package faster-whisper. Install it with 'pip install "
+                "faster-whisper', or use pocketsphinx, which recognises the commands of a grammar."
             ) from None
         try:
             self._model: Any = WhisperModel(model, device="cpu", compute_type="int8")
@@ -35,7 +35,7 @@ class WhisperRecogniser:
         self._lock = threading.Lock()
 
     def hear(self, pcm: bytes) -> str:
-        """What is said; empty where nothing is."""
+        """The words; empty if there are none."""
         import numpy  # type: ignore[import-not-found]  # comes with faster-whisper
 
         sound = numpy.frombuffer(array("h", pcm[: len(pcm) // 2 * 2]), dtype=numpy.int16).astype(numpy.float32) / 32768
