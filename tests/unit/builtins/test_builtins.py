@@ -60,7 +60,7 @@ async def test_echo_returns_its_arguments(runtime: Runtime) -> None:
 
 async def test_every_uuid_is_another_random_one(runtime: Runtime) -> None:
     made = [(await call(runtime, "generate_uuid", {})).result for _ in range(5)]
-    values = {uuid.UUID(it["uuid"]) for it in made if isinstance(it, dict)}
+    values = {uuid.UUID(str(it["uuid"])) for it in made if isinstance(it, dict)}
     assert len(values) == 5
     assert {value.version for value in values} == {4}
 

@@ -124,7 +124,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.mark.parametrize("mixer", FAKES)
 async def test_every_action_works_with_every_mixer(machine: Machine, mixer: str) -> None:
     machine.install(mixer)
-    steps = [
+    steps: list[tuple[dict[str, JSON], tuple[int, bool]]] = [
         ({"action": "get"}, (40, False)),
         ({"action": "set", "level": 55}, (55, False)),
         ({"action": "up"}, (65, False)),

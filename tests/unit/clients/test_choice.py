@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from providers.base import Exchange
 from providers.ollama import OllamaServer
@@ -56,7 +57,7 @@ def test_the_flag_goes_before_the_settings_and_those_before_what_is_there(ollama
 def test_the_default_of_anthropic_is_a_model_that_its_package_knows() -> None:
     from langchain_anthropic import ChatAnthropic
 
-    profile = ChatAnthropic(model=ANTHROPIC_MODEL, api_key="k").profile  # type: ignore[call-arg]
+    profile = ChatAnthropic(model=ANTHROPIC_MODEL, api_key=SecretStr("k")).profile  # type: ignore[call-arg]
     assert profile is not None
     assert profile.get("tool_calling")
 

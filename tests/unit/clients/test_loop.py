@@ -191,7 +191,7 @@ async def test_an_answer_has_its_time(executor: ToolExecutor) -> None:
             yield
 
     with pytest.raises(ModelTimeoutError, match=r"'scripted' took more than 0\.01 s"):
-        await ModelClient(Mute(), executor, limits=TurnLimits(answer_time=0.01)).query("Hello?")
+        await ModelClient(Mute(script=[]), executor, limits=TurnLimits(answer_time=0.01)).query("Hello?")
 
 
 async def test_a_pause_of_the_provider_is_waited_out(executor: ToolExecutor) -> None:

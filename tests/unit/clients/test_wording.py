@@ -51,4 +51,4 @@ def test_limits_are_numbers_that_make_sense(name: str) -> None:
 @pytest.mark.parametrize("name", ["repeats", "parallel", "answer_time"])
 def test_some_limits_cannot_be_nothing(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        TurnLimits(**{name: 0})  # type: ignore[arg-type]
+        TurnLimits(**{name: 0})

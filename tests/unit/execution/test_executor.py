@@ -146,7 +146,8 @@ async def test_an_exception_that_cannot_say_what_it_is_and_a_recursion_without_e
     @executor.manager.add
     async def deep(n: int) -> int:
         """Recurse."""
-        return await deep(n + 1)
+        reached: int = await deep(n + 1)
+        return reached
 
     assert (await executor.execute("mute")).error == "MuteError"
     result = await executor.execute("deep", {"n": 0})

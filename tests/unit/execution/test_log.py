@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from toolrun import Limits, LogObserver, ToolContext, ToolError, ToolExecutor, ToolManager, ToolSettings
+from toolrun.json import JSON
 from toolrun.redaction import Redactor
 
 SECRET = "s3cr3t-value"
@@ -178,7 +179,7 @@ async def test_a_slow_call_is_a_warning(log: Log) -> None:
 
 
 async def test_sensitive_arguments_are_hidden_at_any_depth(executor: ToolExecutor, log: Log) -> None:
-    options = {"headers": [{"Authorization": "Bearer abc"}], "retries": 3}
+    options: JSON = {"headers": [{"Authorization": "Bearer abc"}], "retries": 3}
     await executor.execute("login", {"user": "ada", "password": "hunter2", "options": options})
     record = log.record
     assert record.__dict__["call"]["arguments"] == {

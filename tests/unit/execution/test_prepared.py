@@ -101,7 +101,8 @@ def test_only_of_a_coroutine_function_it_is_known_that_it_never_waits(function: 
 
 
 class ObjectTool:
-    name, description, schema = "object", "Does it.", SCHEMA
+    name, description = "object", "Does it."
+    schema: ClassVar[Any] = SCHEMA
 
     def invoke(self, arguments: dict[str, Any]) -> object:
         return arguments

@@ -19,12 +19,13 @@ from toolrun.errors import (
     ToolError,
     UnknownToolError,
 )
+from toolrun.json import JSON
 from toolrun.mcp.call_result import protocol_failure, read_result, write_result
 from toolrun.result import Content, ToolResult, normalise, normalise_result
 
 PNG = "iVBORw0KGgo="
-TEXT = {"type": "text", "text": "hello"}
-IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
+TEXT: dict[str, JSON] = {"type": "text", "text": "hello"}
+IMAGE: dict[str, JSON] = {"type": "image", "data": PNG, "mimeType": "image/png"}
 AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
 NOTE = {"type": "resource", "resource": {"uri": "file:///note.txt", "text": "a note"}}
 BLOB = {"type": "resource", "resource": {"uri": "file:///x.png", "blob": PNG, "mimeType": "image/png"}}

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON
 from toolrun.schema import ArgumentSchema
 
 Schema: TypeAlias = dict[str, Any]

@@ -196,7 +196,11 @@ async def test_five_deaths_in_a_minute_open_the_breaker_and_an_answer_closes_it(
     pool, engine = make()
     for count in range(5):
         task = asyncio.create_task(pool.run(request()))
-        await until(lambda wanted=count: len(engine.workers) == wanted + 1 and engine.workers[wanted].requests)
+
+        def is_sent(index: int = count) -> bool:
+            return len(engine.workers) == index + 1 and bool(engine.workers[index].requests)
+
+        await until(is_sent)
         engine.workers[-1].end(3)
         with pytest.raises(WorkerLostError, match="exit code 3"):
             await task

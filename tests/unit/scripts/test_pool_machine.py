@@ -137,7 +137,12 @@ class PoolMachine(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from([it for it in self._alive() if it.requests]))
         done = {it.token for it in self.expected if not it.is_running}
         late = [request["id"] for request in worker.requests if request["kwargs"]["token"] in done]
-        self._settle(lambda: [worker.say(id=number, result="late", error=None) for number in late])
+
+        def answer_late() -> None:
+            for number in late:
+                worker.say(id=number, result="late", error=None)
+
+        self._settle(answer_late)
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data(), code=st.sampled_from([0, 3, -9, -11]))
@@ -156,8 +161,9 @@ class PoolMachine(RuleBasedStateMachine):
     def race(self, data: st.DataObject, turns: int, event: str) -> None:
         """A worker becomes free, and something happens before the next call gets to use it."""
         starting, running = self._starting(), self._running()
-        first = data.draw(st.sampled_from([*starting, *running]))
-        pending = [call for call in self.expected if not call.task.done()]
+        busy: list[MemoryWorker | Expected] = [*starting, *running]
+        first = data.draw(st.sampled_from(busy))
+        pending: list[Expected | None] = [call for call in self.expected if not call.task.done()]
         victim = data.draw(st.sampled_from(pending or [None]))
 
         async def happen() -> None:
@@ -246,8 +252,8 @@ class PoolMachine(RuleBasedStateMachine):
         """Whatever state it is in: calls that can be answered are, and after closing nothing is left."""
         try:
             for _ in range(10 + 2 * len(self.expected)):
-                self._settle(lambda: [worker.be_ready() for worker in self._starting()])
-                self._settle(lambda: [self._answer(call) for call in self._running()])
+                self._settle(self._be_all_ready)
+                self._settle(self._answer_all)
                 self._settle(self._end_killed_and_closed)
                 self.loop.now += 1
                 self._settle()
@@ -293,6 +299,14 @@ class PoolMachine(RuleBasedStateMachine):
         call.worker.say(id=number, result=call.token, error=None)
         call.answered = True
 
+    def _be_all_ready(self) -> None:
+        for worker in self._starting():
+            worker.be_ready()
+
+    def _answer_all(self) -> None:
+        for call in self._running():
+            self._answer(call)
+
     def _edit(self) -> None:
         """The script gets a new pool; the old one is left to its calls."""
         self.pool.retire()
@@ -319,12 +333,12 @@ class PoolMachine(RuleBasedStateMachine):
     def _settle(self, action: Callable[[], object] = lambda: None) -> None:
         """Do something, let everything happen that needs no more time, and take note of what became of the calls."""
         self._turn(action)
-        if any(call.pool in self.closing and call.worker.killed for call in self._running()):
+        if any(call.pool in self.closing and call.worker and call.worker.killed for call in self._running()):
             self._turn(self._end_killed_and_closed)  # closing does not wait for ever: their workers go
         for call in self._running():
             if call.worker in self.rubbish:
                 call.fate = ProtocolError
-            elif call.worker.ended:
+            elif call.worker and call.worker.ended:
                 call.fate = WorkerLostError
 
     def _turn(self, action: Callable[[], object]) -> None:

@@ -84,7 +84,7 @@ def test_everything_else_is_rubbish_that_says_why(line: bytes) -> None:
 
 
 @given(st.lists(JSON_VALUES, max_size=5), st.data())
-def test_lines_survive_any_cutting_of_the_stream(values: list[object], data: st.DataObject) -> None:
+def test_lines_survive_any_cutting_of_the_stream(values: list[JSON], data: st.DataObject) -> None:
     messages = [json.dumps({"id": n, "result": value, "error": None}).encode() for n, value in enumerate(values)]
     stream = b"".join(message + b"\n" for message in messages)
     lines, found, position = Lines(), [], 0

@@ -63,7 +63,7 @@ async def test_streams_come_in_words_and_errors_in_the_middle() -> None:
 
 
 async def test_messages_are_given_as_they_are() -> None:
-    message = AIMessage(content="Hi.", invalid_tool_calls=[{"name": "a", "args": "{", "id": "1", "error": None}])  # type: ignore[typeddict-item]
+    message = AIMessage(content="Hi.", invalid_tool_calls=[{"name": "a", "args": "{", "id": "1", "error": None}])
     model = ScriptedModel([message, message])
     assert (await model.ainvoke("x")).invalid_tool_calls == message.invalid_tool_calls
     [first, *_] = [chunk async for chunk in model.astream("x")]

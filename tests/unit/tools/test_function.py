@@ -76,7 +76,8 @@ def test_a_decorated_function_has_name_description_and_schema_and_stays_callable
     assert made("Ada", times=2) == "Hello Ada! Hello Ada! "
     assert made.invoke({"name": "Bo"}) == "Hello Bo! "
     assert inspect.signature(made) == inspect.signature(greet)
-    assert (made.__name__, made.__doc__, made.__wrapped__) == ("greet", greet.__doc__, greet)
+    like_a_function: Any = made
+    assert (like_a_function.__name__, made.__doc__, like_a_function.__wrapped__) == ("greet", greet.__doc__, greet)
     assert (made.timeout, made.idempotent, made.inline, made.is_async) == (None, False, False, False)
     assert repr(made) == "<FunctionTool 'greet'>"
 
@@ -95,7 +96,7 @@ async def test_the_decorator_takes_options() -> None:
 
 async def test_functions_in_other_forms_are_tools(executor: ToolExecutor) -> None:
     adder = Adder(40)
-    forms = {
+    forms: dict[str, Any] = {
         "add": adder.add,
         "partial": functools.partial(greet, times=2),
         "awaited": functools.partial(book),

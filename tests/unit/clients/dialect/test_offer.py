@@ -13,6 +13,7 @@ from providers.offered import QUERY, SHAPE, TOOLS, set_light
 from toolrun import ErrorKind, ToolExecutor, tool
 from toolrun.clients.dialect import PROVIDERS, for_provider, unparse
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON
 
 
 def named(name: str) -> Any:
@@ -66,7 +67,7 @@ def test_parameters_get_names_that_the_provider_accepts_and_their_own_ones_back(
     schema: Any = offer.tools[0]["input_schema"]
     assert list(schema["properties"]) == ["_top", "filter_name_", "tags"]
     assert schema["required"] == ["filter_name_"]
-    sent = {"_top": 3, "filter_name_": "lamp", "tags": [], "more": 1}
+    sent: dict[str, JSON] = {"_top": 3, "filter_name_": "lamp", "tags": [], "more": 1}
     assert offer.arguments_of("list_items", sent) == {"$top": 3, "filter[name]": "lamp", "tags": [], "more": 1}
     assert list(QUERY.schema["properties"]) == ["$top", "filter[name]", "tags"]
 
@@ -99,7 +100,7 @@ def test_only_ollama_is_told_of_in_the_log_as_qwen(caplog: pytest.LogCaptureFixt
     assert caplog.messages == ["🔧 Converted 6 tools from LangChain to Anthropic format"]
 
 
-TEXTS = {
+TEXTS: dict[str, JSON] = {
     "type": "object",
     "properties": {
         "text": {"type": "string"},
@@ -154,7 +155,8 @@ async def test_what_fits_the_simplified_schema_alone_is_refused_by_the_original(
         """Dim the light."""
         return f"{level} {room}"
 
-    dim.schema["properties"]["level"] |= {"maximum": 100}  # type: ignore[index,operator]
+    properties: Any = dim.schema["properties"]
+    properties["level"] |= {"maximum": 100}
     executor.manager.add(dim)
     offer = for_provider(executor.manager, "ollama")
     assert offer.tools[0]["function"]["parameters"]["properties"]["level"] == {  # type: ignore[index,call-overload]

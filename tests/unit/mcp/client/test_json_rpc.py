@@ -35,7 +35,7 @@ def wire() -> Wire:
 
 
 async def begun(coroutine: Any) -> asyncio.Task[Any]:
-    task = asyncio.ensure_future(coroutine)
+    task: asyncio.Task[Any] = asyncio.ensure_future(coroutine)
     await asyncio.sleep(0)
     return task
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.errors import ConfigError
+from toolrun.json import JSON
 from toolrun.mcp.hosts.jsonc import parse, plain, with_entry
 
-ENTRY = {"command": "toolrun", "args": ["serve"]}
+ENTRY: JSON = {"command": "toolrun", "args": ["serve"]}
 
 COMMENTED = """\
 // our servers

@@ -217,7 +217,9 @@ async def test_the_list_comes_in_pages(executor: ToolExecutor, era: str) -> None
     for number in range(count):
         executor.manager.add(tool(name=f"tool_{number}")(add.function))
     async with connected(executor, era) as client:
-        names, sizes, cursor = [], [], None
+        names: list[str] = []
+        sizes: list[int] = []
+        cursor = None
         while cursor is not None or not sizes:
             page = await client.list_tools(cursor=cursor)
             names += [it.name for it in page.tools]

@@ -64,10 +64,10 @@ def test_what_never_ends_is_cut(segments: Segments) -> None:
 
 def test_the_end_of_the_sound_ends_an_utterance(segments: Segments) -> None:
     assert segments.add(sound(0, 90, 90)) == []
-    assert segments.is_speaking
+    was_speaking = segments.is_speaking
     [last] = segments.end()
     assert last == sound(0, 90, 90)
-    assert not segments.is_speaking
+    assert (was_speaking, segments.is_speaking) == (True, False)
     assert segments.end() == []
 
 
