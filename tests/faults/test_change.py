@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uv
@@ -88,7 +89,7 @@ async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(
         project.write("subject", "def run(code: str):\n    return (\n")
         broken = await tools.fault("")
         assert (broken.error_kind, broken.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
-        assert "SyntaxError" in broken.error
+        assert "SyntaxError" in (broken.error or "")
         project.write("subject", OTHER)
         await tools.works()
 
@@ -96,16 +97,23 @@ async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(
 async def test_fifty_first_calls_at_once_make_one_environment_and_no_more_workers_than_allowed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.cache, runs, find_uv = project.root / "cache", [], uv.find_uv_bin
+    project.cache, find_uv = project.root / "cache", uv.find_uv_bin
+    runs: list[str] = []
+
+    def find_and_count() -> str:
+        runs.append("uv")
+        return find_uv()
+
     async with project.open(max_workers=3) as tools, tools.bystander():
         shutil.rmtree(project.cache / "environments")
-        monkeypatch.setattr("uv.find_uv_bin", lambda: runs.append("uv") or find_uv())
+        monkeypatch.setattr("uv.find_uv_bin", find_and_count)
         before = len(project.starts())
         results = await asyncio.gather(
             *(tools.run("answer = [data, os.getpid()]", data=str(number)) for number in range(50))
         )
-        assert [result.result[0] for result in results] == [str(number) for number in range(50)]
-        assert {result.result[1] for result in results} <= set(project.starts()[before:])
+        answers: list[Any] = [result.result for result in results]
+        assert [data for data, _ in answers] == [str(number) for number in range(50)]
+        assert {pid for _, pid in answers} <= set(project.starts()[before:])
         assert len(project.starts()[before:]) <= 3
         assert runs == ["uv"]
 

@@ -51,7 +51,7 @@ async def test_a_grandchild_that_holds_all_pipes_does_not_hide_the_death_of_its_
         """
         lost = await tools.fault(code)
         assert is_lost(lost)
-        assert "exit code 3" in lost.error
+        assert "exit code 3" in (lost.error or "")
         await until(lambda: not is_alive(int(path.read_text())), "the end of the grandchild")
         assert await tools.works() != first
 
