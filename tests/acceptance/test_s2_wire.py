@@ -13,6 +13,7 @@ from acceptance.processes import LIMIT, Recorder
 from acceptance.project import Project
 from support.console import toolrun
 from toolrun import ErrorKind, ToolError, UnavailableError
+from toolrun.json import JSON
 
 WEATHER = '''
     # /// script
@@ -91,7 +92,7 @@ async def test_s2_2_2_successful_response(project: Project, recorder: Recorder) 
     async with project.open() as runtime:
         result = await runtime.executor.execute("weather", {"city": "Oslo"})
     [request] = recorder.sent
-    returned = {"city": "Oslo", "units": None, "secrets": []}
+    returned: JSON = {"city": "Oslo", "units": None, "secrets": []}
     assert recorder.received == [{"id": request["id"], "result": returned, "error": None}]
     assert (result.success, result.result) == (True, returned)
 

@@ -33,8 +33,8 @@ COUNTER = '''
 '''
 
 
-async def call(runtime: Runtime, name: str, **arguments: object) -> dict[str, object]:
-    result = await runtime.executor.execute(name, dict(arguments))
+async def call(runtime: Runtime, name: str, **arguments: JSON) -> dict[str, JSON]:
+    result = await runtime.executor.execute(name, arguments)
     assert result.success, result.text
     assert isinstance(result.result, dict)
     return result.result

@@ -59,14 +59,15 @@ def test_s3_15_1_convert_langchain_tool_to_qwen_format() -> None:
 @pytest.mark.scenario("S3.15.2")
 def test_s3_15_2_convert_multiple_tools() -> None:
     """All kinds of tools are converted, in order, and stay what they were."""
-    tools = [switch(), add, search()]
+    of_mcp = switch()
+    tools = [of_mcp, add, search()]
     kept, before = list(tools), copy.deepcopy([switch().schema, add.schema, SEARCH])
     converted = to_qwen(tools)
     names = [it["function"]["name"] for it in converted]  # type: ignore[index,call-overload]
     assert names == ["zwave__control_switch", "add", "search"]
     assert all(it["type"] == "function" for it in converted)
     assert all(one is other for one, other in zip(tools, kept, strict=True))
-    assert [tools[0].schema, add.schema, search().args_schema] == before  # type: ignore[union-attr]
+    assert [of_mcp.schema, add.schema, search().args_schema] == before
     assert to_qwen(tools) == converted
 
 

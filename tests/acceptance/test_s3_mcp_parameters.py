@@ -20,6 +20,7 @@ from uv import find_uv_bin
 from acceptance.kinds import ObjectTool
 from acceptance.project import Project, declaration
 from mcp_servers.devices import NO_DEVICE, UNKNOWN_DEVICE
+from support.serving import text_of
 from toolrun import Runtime
 from toolrun.mcp.client import parameter_names
 
@@ -144,9 +145,9 @@ async def test_s3_14_1_neither_the_sdk_nor_langchains_adapters_convert_names() -
         await client.list_tools()
         refused = await client.call_tool(TOOL, sent)
         assert refused.is_error
-        assert refused.content[0].text == NO_DEVICE
+        assert text_of(refused) == NO_DEVICE
         lax = await client.call_tool("lax_device", sent)
-        assert json.loads(lax.content[0].text) == sent
+        assert json.loads(text_of(lax)) == sent
     through_adapters = ask_adapters(sent)
     assert json.loads(through_adapters["lax_device"]) == sent
     assert NO_DEVICE in through_adapters[TOOL]

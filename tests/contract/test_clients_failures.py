@@ -301,7 +301,7 @@ async def test_a_cancellation_while_the_model_speaks(streamed_side: Side, execut
 
     ready: Awaitable[object] = heard.wait() if by == "stream" else when(side.server.held)
     turn = asyncio.create_task(listen() if by == "stream" else client.query("Tell me a story."))
-    await interrupt(turn, ready)  # type: ignore[arg-type]
+    await interrupt(turn, ready)
     release.set()
     assert client.interrupted is not None
     if by == "stream":
@@ -324,7 +324,7 @@ async def test_a_cancellation_while_tools_run(side: Side, executor: ToolExecutor
     side.server.play(Step(text="Let me see.", calls=calls), Step(text="All right."))
     client = side.client(executor, limits=TurnLimits(parallel=1))
     work = client.query("Go.") if by == "query" else consume(client, "Go.")()
-    await interrupt(asyncio.ensure_future(work), running.wait())  # type: ignore[arg-type]
+    await interrupt(asyncio.ensure_future(work), running.wait())
     assert client.interrupted is not None
     assert shape(client.interrupted) == ["human", "ai", "tool", "tool", "tool"]
     reply = await client.query("What happened?", history=client.interrupted)

@@ -107,12 +107,12 @@ def read_by_uv(source: str, directory: Path) -> bool:
         find_uv(),
         "sync",
         "--script",
-        script,
+        str(script),
         "--active",
         "--dry-run",
         "--offline",
         "--python",
-        base_interpreter(),
+        str(base_interpreter()),
     ]
     variables = uv_variables(directory) | {"VIRTUAL_ENV": str(directory / "venv")}
     return subprocess.run(command, env=variables, cwd=directory, capture_output=True, timeout=LIMIT).returncode == 0

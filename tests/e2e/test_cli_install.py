@@ -13,6 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from support.console import TOOLRUN, environment, toolrun, write_project
+from support.serving import text_of
 
 PLACES = {
     "claude-desktop": "home/.config/Claude/claude_desktop_config.json",
@@ -195,4 +196,5 @@ async def test_the_entry_starts_a_server_with_the_tools_of_the_project(project: 
     async with Client(server) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["greet"]
         answer = await client.call_tool("greet", {"name": "Ada"})
-    assert [block.text for block in answer.content] == ["Hello, Ada!"]
+    assert [block.type for block in answer.content] == ["text"]
+    assert text_of(answer) == "Hello, Ada!"

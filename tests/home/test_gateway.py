@@ -247,7 +247,7 @@ async def test_a_dead_server_does_not_keep_local_tools_waiting(
     model: OllamaServer, tmp_path: Path, server: str
 ) -> None:
     """The second attempt to reach it would come after an hour: what is answered is answered before it."""
-    write_project(tmp_path, model.url, "mqtt://127.0.0.1:1", **{"servers.other": f"{server}\n"})
+    write_project(tmp_path, model.url, "mqtt://127.0.0.1:1", 20, **{"servers.other": f"{server}\n"})
     config = tmp_path / "toolrun.toml"
     config.write_text(config.read_text().replace("delays = [0, 0.2, 0.4]", "delays = [0, 3600]"))
     model.play(add(2, 3), repeat_result)

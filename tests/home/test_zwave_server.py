@@ -29,7 +29,8 @@ async def test_the_four_tools_are_offered_with_camel_case_parameters(
     assert schema["required"] == ["deviceName", "action"]
     assert schema["properties"]["action"]["enum"] == ["on", "off", "dim"]
     assert schema["properties"]["level"]["type"] == "integer"
-    assert all(tool.annotations.read_only_hint is (name != "control_zwave_device") for name, tool in tools.items())
+    hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
+    assert hints == {name: name != "control_zwave_device" for name in tools}
 
 
 async def test_devices_are_listed_switched_and_dimmed(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -82,8 +83,8 @@ async def test_sensor_data_has_units_words_and_age(broker: BrokerProcess, tmp_pa
 
         async def is_moving() -> bool:
             data = await zwave.data("get_device_sensor_data", deviceName="hall sensor")
-            found = {it["label"]: it["value"] for it in data["measurements"]}  # type: ignore[attr-defined]
-            return found["Motion sensor status"] == "Motion detection"
+            found = {it["label"]: it["value"] for it in data["measurements"]}
+            return bool(found["Motion sensor status"] == "Motion detection")
 
         await eventually(is_moving, "the motion is told")
         assert await zwave.call("get_device_sensor_data", deviceName="switch two") == (

@@ -111,7 +111,7 @@ def _block_events(index: int, block: dict[str, Any], size: int) -> Iterator[byte
             for piece in pieces(block["text"], size):
                 yield delta("text_delta", text=piece)
         case "thinking":
-            start = {"type": "thinking", "thinking": "", "signature": ""}
+            start: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
             yield _event("content_block_start", index=index, content_block=start)
             for piece in pieces(block["thinking"], size):
                 yield delta("thinking_delta", thinking=piece)

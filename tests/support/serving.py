@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent
 
 from support.console import LIMIT, TOOLRUN, environment
 
@@ -22,6 +23,13 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
+
+
+def text_of(answer: CallToolResult) -> str:
+    """The text of an answer that begins with text."""
+    first = answer.content[0]
+    assert isinstance(first, TextContent)
+    return first.text
 
 
 class Served:

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from support.brokers import HOME, LIMIT
+from support.serving import text_of
 
 SERVER = HOME / "zwave_mcp_server.py"
 
@@ -28,22 +30,22 @@ class Zwave:
     async def call(self, tool: str, **arguments: object) -> str:
         """The text of a good answer."""
         result = await self.client.call_tool(tool, arguments)
-        text: str = result.content[0].text
+        text = text_of(result)
         assert not result.is_error, text
         return text
 
     async def fail(self, tool: str, **arguments: object) -> str:
         """The text of an error."""
         result = await self.client.call_tool(tool, arguments)
-        text: str = result.content[0].text
+        text = text_of(result)
         assert result.is_error, text
         return text
 
-    async def data(self, tool: str, **arguments: object) -> dict[str, object]:
+    async def data(self, tool: str, **arguments: object) -> dict[str, Any]:
         """The data of a good answer."""
         result = await self.client.call_tool(tool, arguments)
-        assert not result.is_error, result.content[0].text
-        found: dict[str, object] = result.structured_content
+        assert not result.is_error, text_of(result)
+        found: dict[str, Any] = result.structured_content
         return found
 
 
