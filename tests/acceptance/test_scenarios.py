@@ -38,13 +38,6 @@ def read_table() -> list[str]:
     return [id for id, _, scenario, _ in cells[1:] if scenario != "(requirement)"]
 
 
-def read_to_come() -> list[tuple[str, str]]:
-    """The ids of the scenarios still to come, each with the reason."""
-    lines = (HERE / "to_come.txt").read_text(encoding="utf-8").splitlines()
-    entries = [line.partition(" ") for line in lines if line.strip() and not line.startswith("#")]
-    return [(id, reason.strip()) for id, _, reason in entries]
-
-
 def read_proofs() -> list[Proof]:
     """All test functions beside this file."""
     return [
@@ -65,23 +58,18 @@ def _scenarios(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 TABLE = read_table()
-TO_COME = read_to_come()
 PROOFS = read_proofs()
 
 
-def test_every_scenario_has_exactly_one_test_or_is_still_to_come() -> None:
+def test_every_scenario_has_exactly_one_test() -> None:
     tests = Counter(id for proof in PROOFS for id in proof.scenarios)
-    to_come = Counter(id for id, _ in TO_COME)
-    assert not [id for id in TABLE if tests[id] + to_come[id] == 0], "neither a test nor an entry in to_come.txt"
-    assert not [id for id in TABLE if tests[id] and to_come[id]], "there is a test: take it out of to_come.txt"
+    assert not [id for id in TABLE if tests[id] == 0], "no test"
     assert not [id for id in TABLE if tests[id] > 1], "several tests"
-    assert not [id for id in TABLE if to_come[id] > 1], "several entries in to_come.txt"
 
 
-def test_every_test_and_every_entry_to_come_is_about_a_scenario_of_the_table() -> None:
+def test_every_test_is_about_a_scenario_of_the_table() -> None:
     assert len(TABLE) == len(set(TABLE)), "an id is there twice"
     assert not [str(proof) for proof in PROOFS if not set(proof.scenarios) <= set(TABLE)]
-    assert not [id for id, _ in TO_COME if id not in TABLE]
 
 
 @pytest.mark.parametrize("proof", PROOFS, ids=str)
@@ -91,7 +79,3 @@ def test_an_acceptance_test_is_named_after_its_one_scenario_and_states_it(proof:
     assert proof.name.startswith(f"test_{slug}_")
     assert proof.file.startswith(f"test_{slug.split('_')[0]}_")
     assert proof.docstring
-
-
-def test_an_entry_to_come_says_what_it_waits_for() -> None:
-    assert not [id for id, reason in TO_COME if not reason]
