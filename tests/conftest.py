@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
+import secrets
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from toolrun import ToolExecutor, ToolManager
+pytest.register_assert_rewrite("faults.bench", "support.leftovers")
+
+from support.leftovers import Existing  # noqa: E402  after the line that makes its asserts speak
+from toolrun import ToolExecutor, ToolManager  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -21,39 +23,40 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture
+def process_tag() -> str:
+    """Put into the environment of all processes that a test starts (`TAG`), it makes the check below find them."""
+    return secrets.token_hex(8)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def background_loop() -> None:
+    """`execute_sync` makes one event loop for the whole process, which stays. So it is there before the first test."""
+    ToolExecutor(ToolManager()).execute_sync("any")
+
+
+@pytest_asyncio.fixture
+async def loop_of_the_test() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails a test that leaves threads or file descriptors of toolrun's."""
-    threads_before = set(threading.enumerate())
-    files_before = _open_files()
+    """Fails a test that leaves tasks, processes, threads or file descriptors behind, as support/leftovers.py says.
+
+    It is the first fixture of every test, so that it ends when the other ones have cleaned up. It asks for an event
+    loop only if the test runs on one, because making one takes longer than most tests.
+    """
+    loop = request.getfixturevalue("loop_of_the_test") if pytest_asyncio.is_async_test(request.node) else None
+    tag = request.getfixturevalue("process_tag") if "process_tag" in request.fixturenames else None
+    existing = Existing.now()
     yield
-    if request.node.get_closest_marker("leaves_threads") is None:
-        left = [it for it in threading.enumerate() if it not in threads_before and it.name == "toolrun"]
-        for thread in left:
-            thread.join(timeout=10)  # one that was told to end may need a moment
-        assert not [it for it in left if it.is_alive()], "the test left threads behind"
-    leaked = _open_files() - files_before
-    assert not leaked, f"the test left file descriptors open: {leaked}"
-
-
-def _open_files() -> set[str]:
-    """What is open, apart from what event loops of the test tools themselves keep."""
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
-        try:
-            target = str(entry.readlink())
-        except OSError:
-            continue
-        if not target.startswith(("socket:", "anon_inode:", "/dev/")):
-            found.add(f"{entry.name} -> {target}")
-    return found
+    existing.check_nothing_more(loop, tag)
 
 
 @pytest_asyncio.fixture
 async def executor() -> AsyncIterator[ToolExecutor]:
-    """An executor with no tools yet, closed at the end. Fails the test if a task is left then."""
+    """An executor with no tools yet, closed at the end."""
     made = ToolExecutor(ToolManager(), timeout=5.0)
     yield made
     await made.close()
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    assert not left, f"the test left tasks behind: {left}"

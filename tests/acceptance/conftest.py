@@ -19,20 +19,18 @@ pytest.register_assert_rewrite(
     "acceptance.transcribing",
 )
 
-from acceptance.processes import own_workers  # noqa: E402  after the line that makes its asserts speak
-from acceptance.project import Project  # noqa: E402
+from acceptance.project import Project  # noqa: E402  after the line that makes its asserts speak
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """An empty project, with a cache of its own. Fails the test if a process of its scripts is left at the end.
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An empty project, with its own cache.
 
     Opening a project appends its root to `sys.path`, which is put back.
     """
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("TOOLRUN_WORKERS_CACHE", str(tmp_path / "cache"))
-    yield Project(tmp_path)
-    assert not own_workers(), "the test left processes behind"
+    return Project(tmp_path)
 
 
 @pytest.fixture

@@ -1,18 +1,12 @@
-"""A project for each test, and the check that nothing of it is left: no process, task, thread or file descriptor."""
+"""A project for each test, whose processes carry the tag of the test."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-pytest.register_assert_rewrite("faults.bench", "leftovers")
-
-from faults.bench import SUBJECT, TAG, Project  # noqa: E402  after the line above
-from support.leftovers import nothing_left  # noqa: E402
+from faults.bench import SUBJECT, TAG, Project
 
 
 @pytest.fixture(scope="session")
@@ -22,16 +16,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, cache: Path, process_tag: str, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with the script `subject`, and one that has nothing to do with it."""
-    tag = secrets.token_hex(8)
-    monkeypatch.setenv(TAG, tag)
-    project = Project(tmp_path, cache, tag)
+    monkeypatch.setenv(TAG, process_tag)
+    project = Project(tmp_path, cache, process_tag)
     project.write("subject", SUBJECT)
     return project
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def nothing_of_it_is_left(project: Project) -> AsyncIterator[None]:
-    async with nothing_left(project.tag):
-        yield

@@ -1,29 +1,19 @@
-"""Servers for each test, and the check that nothing of them is left: no process, task, thread or file descriptor."""
+"""Servers for each test, whose processes carry the tag of the test."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-pytest.register_assert_rewrite("faults.bench", "faults_mcp.bench", "leftovers")
+pytest.register_assert_rewrite("faults_mcp.bench")
 
 from faults_mcp.bench import Servers  # noqa: E402  after the line above
-from support.leftovers import nothing_left  # noqa: E402
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Servers:
+def servers(tmp_path: Path, process_tag: str) -> Servers:
     """A server `subject`, and one that has nothing to do with it."""
-    servers = Servers(tmp_path, secrets.token_hex(8))
+    servers = Servers(tmp_path, process_tag)
     servers.add("subject")
     return servers
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def nothing_of_it_is_left(servers: Servers) -> AsyncIterator[None]:
-    async with nothing_left(servers.tag):
-        yield

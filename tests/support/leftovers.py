@@ -1,4 +1,14 @@
-"""That a test leaves nothing: no process, task, thread or file descriptor."""
+"""What no test may leave behind. The fixture `nothing_left_behind` of tests/conftest.py holds every test to it.
+
+- **Tasks** on the event loop of the test, once its fixtures have cleaned up.
+- **Processes** that this one started and has not reaped, and those with the tag of the test in their environment,
+  whoever their parent is by now. The latter are searched for only where a test uses the fixture `process_tag`, because
+  that reads the environment of every process on the machine.
+- **Threads** of toolrun, known by their names.
+- **File descriptors** of any kind.
+
+Tasks must be gone at once. The system reports the end of processes, threads and descriptors late, so they have `LIMIT`.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +16,66 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from faults.bench import children, tagged, until
+from faults.bench import LIMIT, children, tagged
 
 
-@asynccontextmanager
-async def nothing_left(tag: str) -> AsyncIterator[None]:
-    """`tag` is in the environment of all processes that the test starts."""
-    processes, files = children(), _descriptors()
-    yield
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    try:
-        await until(lambda: not tagged(tag), "the end of all processes")
-    finally:
-        for pid in tagged(tag):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert not tasks, f"the test left tasks: {tasks}"
-    await until(lambda: children() <= processes, "the end of all child processes")
-    await until(lambda: not _threads(), "the end of all threads")
-    await until(lambda: _descriptors() <= files, "the end of all file descriptors")
+@dataclass(frozen=True)
+class Existing:
+    """What is there before a test."""
+
+    processes: frozenset[int]
+    threads: frozenset[str]
+    descriptors: frozenset[str]
+
+    @classmethod
+    def now(cls) -> Existing:
+        return cls(frozenset(children()), _threads(), _descriptors())
+
+    def check_nothing_more(self, loop: asyncio.AbstractEventLoop | None, tag: str | None) -> None:
+        """Fails if there is more now. `loop` is the event loop of the test, which does not run any more."""
+        tasks = asyncio.all_tasks(loop) if loop else set()
+
+        def pause(seconds: float) -> None:
+            if loop is None:
+                time.sleep(seconds)
+            else:
+                loop.run_until_complete(asyncio.sleep(seconds))
+
+        try:
+            if tag is not None:
+                _wait_for_no(lambda: tagged(tag), "processes with the tag of the test", pause)
+        finally:
+            for pid in tagged(tag) if tag is not None else ():  # they must not disturb the next test
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        assert not tasks, f"the test left tasks behind: {tasks}"
+        _wait_for_no(lambda: children() - self.processes, "child processes", pause)
+        _wait_for_no(lambda: _threads() - self.threads, "threads", pause)
+        _wait_for_no(lambda: _descriptors() - self.descriptors, "file descriptors", pause)
 
 
-def _threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("toolrun")]
+def _wait_for_no(left: Callable[[], object], what: str, pause: Callable[[float], None]) -> None:
+    until = time.monotonic() + LIMIT
+    while found := left():
+        assert time.monotonic() < until, f"the test left {what} behind: {found}"
+        pause(0.005)
 
 
-def _descriptors() -> set[str]:
+def _threads() -> frozenset[str]:
+    return frozenset(
+        f"{thread.name} {thread.ident}" for thread in threading.enumerate() if thread.name.startswith("toolrun")
+    )
+
+
+def _descriptors() -> frozenset[str]:
     found = set()
-    for entry in Path("/proc/self/fd").iterdir():
+    for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else ():  # noqa: PTH208  runs twice in each test
         with suppress(OSError):
-            found.add(f"{entry.name} {entry.readlink()}")
-    return {it for it in found if "/proc/" not in it}  # the one that this is read with
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")  # noqa: PTH115  as above
+    return frozenset(it for it in found if "/proc/" not in it)  # the one that this is read with
