@@ -1,0 +1,104 @@
+"""The house rules that tools can check: the picture of the rooms, what the import contracts see, and sizes.
+
+Which imports are allowed is checked by `lint-imports` in `script/test`; this file checks that nothing escapes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grimp import build_graph
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "toolrun"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_FILE = 420
+LONGEST_FUNCTION = 60
+
+NO_ROOMS = {"__init__", "__main__"}
+"""The public names, and `python -m toolrun`: they may import anything."""
+UNSEEN = {"toolrun.worker.sdk.toolrun_sdk"}
+"""Scripts import it by its bare name, so its folder is not a package. `test_the_worker_…` reads it below."""
+HEADING = "## Rooms, and who may import whom"
+
+
+def contracts() -> list[dict[str, Any]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def layers_of_the_contract() -> list[set[str]]:
+    [rooms] = [contract for contract in contracts() if contract.get("containers") == ["toolrun"]]
+    return [{name.strip() for name in layer.split("|")} for layer in rooms["layers"]]
+
+
+def layers_of_the_picture() -> list[set[str]]:
+    """Each line of the picture has the rooms of a layer, then two blanks or more, then what they are for."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = text.partition(HEADING)[2].split("```")[1]
+    names = [line.split("  ")[0] for line in picture.splitlines() if line and not line.startswith(" ")]
+    return [{name.strip() for name in line.split("·")} for line in names]
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_the_picture_in_the_documentation_is_the_contract() -> None:
+    assert layers_of_the_picture() == layers_of_the_contract()
+
+
+def test_every_room_is_in_the_picture_once() -> None:
+    rooms = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    pictured = [room for layer in layers_of_the_picture() for room in layer]
+    assert sorted(pictured) == sorted(rooms - NO_ROOMS)
+
+
+def test_every_folder_with_code_is_a_package_that_the_contracts_see() -> None:
+    seen = build_graph("toolrun", cache_dir=None).modules
+    assert {module_of(path) for path in FILES} - seen == UNSEEN
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda contract: contract["name"])
+def test_a_contract_about_a_room_places_every_file_of_it(contract: dict[str, Any]) -> None:
+    if contract["type"] == "layers":
+        assert contract["exhaustive"]
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "worker").rglob("*.py")), ids=lambda path: path.name)
+def test_the_worker_needs_only_the_standard_library(path: Path) -> None:
+    """It runs in the environment of a script. A package that may be there is imported inside a `try` or a function."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    needed = {name.partition(".")[0] for statement in module.body for name in _imports(statement)}
+    assert needed <= sys.stdlib_module_names
+    assert "toolrun" not in {name.partition(".")[0] for node in ast.walk(module) for name in _imports(node)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_FILE
+    assert not [name for name, lines in _functions(text) if lines > LONGEST_FUNCTION]
+
+
+def _functions(text: str) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _imports(node: ast.AST) -> list[str]:
+    """The modules that a statement imports, apart from those beside it."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module or ""]
+    return []
