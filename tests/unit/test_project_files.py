@@ -1,0 +1,71 @@
+"""The files for GitHub and pre-commit: they parse, name scripts that exist, and agree with pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+
+
+def read(path: Path) -> dict[Any, Any]:
+    content: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def steps(path: Path) -> Iterator[dict[str, Any]]:
+    for job in read(path)["jobs"].values():
+        yield from job.get("steps", ())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_runs_scripts_that_exist_and_may_be_run(path: Path) -> None:
+    named = {name for step in steps(path) for name in re.findall(r"\bscript/\w+", step.get("run", ""))}
+    assert all(os.access(ROOT / name, os.X_OK) for name in named)
+    called = [job["uses"] for job in read(path)["jobs"].values() if "uses" in job]
+    assert all((ROOT / name).is_file() for name in called)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_may_do_no_more_than_it_says_and_has_no_secret(path: Path) -> None:
+    assert read(path)["permissions"] == {"contents": "read"}
+    assert "secrets." not in path.read_text(encoding="utf-8")
+
+
+def test_the_tests_run_on_every_python_that_the_package_names() -> None:
+    [job] = read(ROOT / ".github" / "workflows" / "test.yml")["jobs"].values()
+    tested = job["strategy"]["matrix"]["python"]
+    prefix = "Programming Language :: Python :: "
+    named = [it.removeprefix(prefix) for it in PROJECT["project"]["classifiers"] if it.startswith(prefix)]
+    assert tested == [version for version in named if "." in version]
+    assert PROJECT["project"]["requires-python"] == f">={tested[0]}"
+
+
+def test_the_hooks_of_pre_commit_are_programs_of_the_lock_file() -> None:
+    [repository] = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    packages = re.findall(r"^([\w-]+)==", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    package_of = {"lint-imports": "import-linter"}
+    programs = [hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in repository["hooks"]]
+    assert {"ruff", "mypy"} <= set(programs)
+    assert all(package_of.get(program, program) in packages for program in programs)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_files_that_a_page_for_contributors_names_exist(page: Path) -> None:
+    """Paths stand in backticks, from the root of the project or of the package."""
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert not [target for target in links if not (page.parent / target).exists()]
+    paths = re.findall(r"`((?:\w[\w.]*/)+[\w.]*)`", text)
+    assert paths
+    assert not [name for name in paths if not ((ROOT / name).exists() or (ROOT / "src" / "toolrun" / name).exists())]
