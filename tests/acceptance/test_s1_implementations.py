@@ -61,8 +61,9 @@ async def test_s1_4_2_builtin_handler_not_found(project: Project) -> None:
     """A builtin tool whose handler does not exist is answered `Builtin handler '<name>' not found`."""
     project.declare(declaration("tell_fortune", {"type": "builtin", "handler": "crystal_ball"}))
     async with project.open() as runtime:
+        declared: Any = runtime.manager.get("tell_fortune")
         with pytest.raises(ToolError, match=r"^Builtin handler 'crystal_ball' not found$"):
-            runtime.manager.get("tell_fortune").invoke({})
+            declared.invoke({})
         result = await runtime.executor.execute("tell_fortune")
     assert result.error_kind is ErrorKind.TOOL_ERROR
     assert envelope(result) == {
@@ -147,8 +148,9 @@ async def test_s1_5_2_internal_handler_not_found(project: Project) -> None:
     project.declare(declaration("search_notes", {"type": "internal", "handler": "notes.find"}))
     async with project.open() as runtime:
         runtime.register_internal("notes.save", print)
+        declared: Any = runtime.manager.get("search_notes")
         with pytest.raises(ToolError, match=r"^Internal handler 'notes\.find' not found$"):
-            runtime.manager.get("search_notes").invoke({})
+            declared.invoke({})
         result = await runtime.executor.execute("search_notes")
     assert result.error_kind is ErrorKind.TOOL_ERROR
     assert envelope(result) == {

@@ -15,6 +15,7 @@ from acceptance.processes import LIMIT, end_of, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
 from toolrun.config.model import WorkerSettings
+from toolrun.json import JSON
 
 COUNTER = '''
     # /// script

@@ -47,7 +47,7 @@ async def test_s3_2_1_add_mcp_tools_from_langchain_adapters(executor: ToolExecut
         executor.manager.add(it)
     result = await executor.execute("control_device", {"deviceName": "Switch One", "level": 3})
     assert result.text == "control_device {'deviceName': 'Switch One', 'level': 3}"
-    tools = executor.manager.tools
+    tools: list[Any] = executor.manager.tools
     assert isinstance(tools, list)
     assert all(kept is it for kept, it in zip(tools, discovered, strict=True))
     assert all(isinstance(it, StructuredTool) for it in tools)
@@ -78,7 +78,8 @@ async def test_s3_2_2_add_custom_tools(executor: ToolExecutor) -> None:
     assert executor.manager.add(shout) is shout
     assert executor.manager.tools[1] is shout
     assert isinstance(shout.schema, dict)
-    assert await shout.invoke({"text": "hi"}) == "HI", "a function tool has the same interface"
+    said: Any = shout.invoke({"text": "hi"})
+    assert await said == "HI", "a function tool has the same interface"
 
 
 @pytest.mark.scenario("S3.2.3")
@@ -86,7 +87,7 @@ def test_s3_2_3_get_all_tools_for_ai_client() -> None:
     """A client gets the list of the tools themselves, with nothing converted or extracted."""
     added = [*adapter_tools(), ObjectTool()]
     manager = ToolManager(added)
-    tools = manager.tools
+    tools: list[Any] = manager.tools
     assert isinstance(tools, list)
     assert len(tools) == 3
     assert all(got is it for got, it in zip(tools, added, strict=True))

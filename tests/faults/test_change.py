@@ -39,7 +39,9 @@ async def test_a_call_that_runs_while_its_script_is_edited_ends_in_the_old_versi
             assert (await running).result == first
             await until(lambda: is_gone(first), "the end of the old worker")
             assert await tools.works() == second
-        await until(lambda: "new version" in tools.runtime.manager.get("subject").description, "the new description")
+        await until(
+            lambda: "new version" in tools.runtime.manager.by_name["subject"].description, "the new description"
+        )
 
 
 async def test_calls_that_wait_for_a_worker_while_their_script_is_edited_run_in_the_new_version(
@@ -80,7 +82,7 @@ async def test_a_script_that_is_edited_again_while_it_is_described_is_described_
                 project.write("subject", OTHER.replace("in the new", f"in the {version}"))
                 await tools.works()
             hold.unlink()
-            await until(lambda: "third" in tools.runtime.manager.get("subject").description, "the new description")
+            await until(lambda: "third" in tools.runtime.manager.by_name["subject"].description, "the new description")
 
 
 async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(project: Project) -> None:

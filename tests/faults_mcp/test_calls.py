@@ -116,7 +116,7 @@ async def test_the_tools_follow_those_of_the_server(servers: Servers, era: str) 
 
         servers.lists("subject", {"name": "late", "description": "Other.", "inputSchema": {"type": "object"}})
         await tools.run("changed()")
-        await until(lambda: tools.runtime.manager.get("late").description == "Other.", "the other description")
+        await until(lambda: tools.runtime.manager.by_name["late"].description == "Other.", "the other description")
         assert tools.runtime.manager.get("subject__run") is before
 
         servers.lists("subject")

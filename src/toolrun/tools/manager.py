@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar, overload
 
 from toolrun.tools.adapt import adapt
+from toolrun.tools.function import FunctionTool
 from toolrun.tools.protocol import Tool
 
 logger = logging.getLogger("toolrun")
+
+T = TypeVar("T", bound=Tool)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ToolManager:
@@ -25,6 +31,12 @@ class ToolManager:
         for candidate in tools:
             self.add(candidate)
 
+    @overload
+    def add(self, candidate: T) -> T: ...
+    @overload
+    def add(self, candidate: Callable[P, R]) -> FunctionTool[P, R]: ...
+    @overload
+    def add(self, candidate: object) -> Tool: ...
     def add(self, candidate: object) -> Tool:
         """Add a tool, or a function that becomes one, and return the tool. Raises DefinitionError for a bad one.
 

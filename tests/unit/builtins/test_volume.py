@@ -15,6 +15,7 @@ import pytest
 
 from toolrun import ErrorKind, Runtime, SideEffects
 from toolrun.config.model import Config, ToolSettings
+from toolrun.json import JSON
 
 # Each understands exactly the commands of the real program and prints what that prints; everything else fails.
 FAKES = {

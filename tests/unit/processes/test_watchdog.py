@@ -124,8 +124,13 @@ async def test_a_worker_with_too_many_processes_is_killed_and_no_other(
     monkeypatch.setattr(fork_guard, "_INTERVAL", 0.01)
     told: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
     guard = fork_guard.ForkGuard(NAME)
+
+    def tell(name: str, reason: str) -> None:
+        if not told.done():
+            told.set_result((name, reason))
+
     for name in ("few", "many"):
-        guard.add(f"{tag}:{name}", lambda reason, name=name: told.done() or told.set_result((name, reason)))
+        guard.add(f"{tag}:{name}", partial(tell, name))
     try:
         for name in ("few", "few", "many", "many", "many"):
             sleepers.start({NAME: f"{tag}:{name}"})

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import pytest
 
 from toolrun.errors import DefinitionError
-from toolrun.json import JSON
 from toolrun.schema import ArgumentSchema
 
 Schema: TypeAlias = dict[str, Any]
@@ -194,5 +193,5 @@ def test_objects_within_objects_may_all_have_unevaluated_properties() -> None:
     schema = ArgumentSchema(nested_unevaluated(30, "properties"))
     assert schema.is_valid({"a": {"a": {}}})
     assert not schema.is_valid({"a": {"a": {"b": 1}}})
-    tree = {"type": "object", "properties": {"next": {"$ref": "#"}}, "unevaluatedProperties": False}
+    tree: Schema = {"type": "object", "properties": {"next": {"$ref": "#"}}, "unevaluatedProperties": False}
     assert ArgumentSchema(tree).is_valid({"next": {"next": {"next": {"next": {"next": {"next": {}}}}}}})

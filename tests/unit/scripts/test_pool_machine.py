@@ -230,8 +230,9 @@ class PoolMachine(RuleBasedStateMachine):
     def there_are_at_most_max_workers_that_get_calls(self) -> None:
         """Besides those that nothing is sent to any more, and that end after their last call."""
         for pool in self._pools():
-            mine = [worker for worker in self._alive() if worker.listener in pool.workers]
-            open_to_calls = [worker for worker in mine if worker.listener.state.value in ("starting", "ready")]
+            alive = {id(worker.listener) for worker in self._alive()}
+            mine = [worker for worker in pool.workers if id(worker) in alive]
+            open_to_calls = [worker for worker in mine if worker.state.value in ("starting", "ready")]
             assert len(open_to_calls) <= self.limits.max_workers
 
     @invariant()
