@@ -52,6 +52,7 @@ __getattr__, __dir__, __all__ = export(
     {
         "anthropic": ["AnthropicClient"],
         "choice": ["Choice", "choose", "open_client"],
+        "local.local_client": ["LocalChatModel", "LocalClient"],
         "model_client": ["ModelClient"],
         "model_error": [
             "ModelAuthError",
