@@ -23,6 +23,7 @@ from typing import Final
 
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 from toolrun.processes.fork_guard import ForkGuard
+from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.processes.status_file import StatusFile
 from toolrun.processes.tag import LABEL, TAG, new_engine_id
 from toolrun.processes.watchdog import kill_tagged
@@ -107,7 +108,7 @@ class LocalWorker:
         self._outgoing: deque[memoryview] = deque()
         self._coalesced: list[bytes] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._log_rest = b""
+        self._log_lines = LineFramer(_MAX_LOG_LINE, head=_MAX_LOG_LINE)
         self._gone = asyncio.Event()
         self._process = subprocess.Popen(
             [spec.program, *spec.arguments],
@@ -236,14 +237,12 @@ class LocalWorker:
         if not data:
             self._loop.remove_reader(self._err)
             return False
-        *lines, rest = (self._log_rest + data).split(b"\n")
-        self._log_rest = rest[:_MAX_LOG_LINE]
-        for line in lines:
-            self._log(line)
+        for line in self._log_lines.feed(data):
+            self._log(line.head if isinstance(line, InvalidLine) else line)
         return True
 
     def _log(self, line: bytes) -> None:
-        text = line[:_MAX_LOG_LINE].decode("utf-8", "replace").rstrip("\r")
+        text = line.decode("utf-8", "replace").rstrip("\r")
         self._tail.append(text)
         self._listener.logged(text)
 
@@ -277,8 +276,8 @@ class LocalWorker:
         for _ in range(64):
             if not self._read_log():
                 break
-        for last in (self._log_rest, self._why.encode()):
-            if last:
+        for last in (*self._log_lines.feed(b"\n"), self._why.encode()):
+            if isinstance(last, bytes) and last:
                 self._log(last)
         self._release()
         try:

@@ -12,16 +12,16 @@ from typing import Final, Protocol
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
 from toolrun.processes.engine import Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
+from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.scripts.pool_state import PoolLimits, PoolState, State, WorkerRecord
 from toolrun.scripts.request import Request
 from toolrun.scripts.wire import (
+    MAX_LINE,
     Answer,
-    Lines,
     Message,
     Progressed,
     Raised,
     Ready,
-    Rubbish,
     decode,
     encode_cancel,
     encode_request,
@@ -63,7 +63,7 @@ class PooledWorker(WorkerRecord):
         self.info: dict[str, JSON] = {}
         self._owner = owner
         self._worker: Worker | None = None
-        self._lines = Lines()
+        self._lines = LineFramer(MAX_LINE)
         self._running: dict[int, Request] = {}
 
     def start(self, engine: Engine, spec: ProcessSpec) -> None:
@@ -118,7 +118,7 @@ class PooledWorker(WorkerRecord):
         if not self._running and self.state is State.ENDED:
             return  # its last words
         for line in self._lines.feed(data):
-            message = line if isinstance(line, Rubbish) else decode(line)
+            message = line if isinstance(line, InvalidLine) else decode(line)
             if type(message) is Answer:
                 self._answered(message)
             else:
@@ -133,7 +133,7 @@ class PooledWorker(WorkerRecord):
                     request.raised = message.classes
             case Ready():
                 self._loaded(message)
-            case Rubbish():
+            case InvalidLine():
                 self._distrust(message)
 
     def _answered(self, answer: Answer) -> None:
@@ -169,10 +169,10 @@ class PooledWorker(WorkerRecord):
         self._owner.worker_loaded(self)
         self.ready.set_result(None)
 
-    def _distrust(self, rubbish: Rubbish) -> None:
+    def _distrust(self, invalid: InvalidLine) -> None:
         """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted."""
-        logger.warning("%s: its worker wrote %s: %r", self.name, rubbish.reason, rubbish.excerpt)
-        message = f"The worker of '{self.name}' wrote {rubbish.reason} instead of an answer."
+        logger.warning("%s: its worker wrote %s: %r", self.name, invalid.reason, invalid.excerpt)
+        message = f"The worker of '{self.name}' wrote {invalid.reason} instead of an answer."
         self._owner.worker_failed(self)  # first: whoever waits must not be sent to a worker that is being killed
         self._fail_start(ProtocolError(message, side_effects=SideEffects.NOT_STARTED))
         self._fail(ProtocolError(message))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.processes.child_environment import child_environment
+from toolrun.processes.framing import LineFramer
 
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
@@ -191,7 +192,7 @@ class _Reader:
         self._descriptor = descriptor
         self._on_line = on_line
         self._content = bytearray()
-        self._told = 0
+        self._lines = LineFramer(_MAX_OUTPUT)
         self._failed = False
         os.set_blocking(descriptor, False)
         self._loop.add_reader(descriptor, self._read)
@@ -207,11 +208,12 @@ class _Reader:
         if not data:
             self.close()
             self.ended.set()
-        self._content += data[: _MAX_OUTPUT - len(self._content)]
-        complete = self._content.rfind(b"\n") + 1
-        for line in self._content[self._told : complete].decode("utf-8", "replace").splitlines():
-            self._tell(_ANSI.sub("", line))
-        self._told = max(self._told, complete)
+        kept = data[: _MAX_OUTPUT - len(self._content)]
+        self._content += kept
+        for line in self._lines.feed(kept):
+            if isinstance(line, bytes):  # always: the cap is the same
+                for part in line.decode("utf-8", "replace").splitlines():  # what shows progress ends lines with \r
+                    self._tell(_ANSI.sub("", part))
 
     def _tell(self, line: str) -> None:
         self._failed = self._failed or _MESSAGE.match(line) is not None  # what follows is the error's own text

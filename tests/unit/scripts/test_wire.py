@@ -1,4 +1,4 @@
-"""The wire: whatever comes in as bytes comes out as messages or is called rubbish."""
+"""The wire: whatever comes in as bytes comes out as messages or as invalid lines."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.json import JSON
+from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.scripts.wire import (
+    MAX_LINE,
     Answer,
-    Lines,
     Progressed,
     Raised,
     Ready,
-    Rubbish,
     decode,
     encode_cancel,
     encode_request,
@@ -77,9 +77,9 @@ def test_each_message_is_known(line: bytes, message: object) -> None:
         b'{"id":1,"result":NaN,"error":null}',
     ],
 )
-def test_everything_else_is_rubbish_that_says_why(line: bytes) -> None:
+def test_everything_else_is_an_invalid_line_that_says_why(line: bytes) -> None:
     message = decode(line)
-    assert isinstance(message, Rubbish)
+    assert isinstance(message, InvalidLine)
     assert message.reason
 
 
@@ -87,7 +87,7 @@ def test_everything_else_is_rubbish_that_says_why(line: bytes) -> None:
 def test_lines_survive_any_cutting_of_the_stream(values: list[JSON], data: st.DataObject) -> None:
     messages = [json.dumps({"id": n, "result": value, "error": None}).encode() for n, value in enumerate(values)]
     stream = b"".join(message + b"\n" for message in messages)
-    lines, found, position = Lines(), [], 0
+    lines, found, position = LineFramer(MAX_LINE), [], 0
     while position < len(stream):
         step = data.draw(st.integers(1, max(1, len(stream) - position)))
         found += lines.feed(stream[position : position + step])
@@ -96,19 +96,9 @@ def test_lines_survive_any_cutting_of_the_stream(values: list[JSON], data: st.Da
     assert [decode(line) for line in messages] == [Answer(n, value, None) for n, value in enumerate(values)]
 
 
-@given(st.lists(st.binary(max_size=30), max_size=20), st.integers(1, 40))
-def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(parts: list[bytes], limit: int) -> None:
-    lines, found = Lines(limit), []
-    for part in parts:
-        found += lines.feed(part)
-    expected = b"".join(parts).split(b"\n")[:-1]
-    assert [line for line in found if isinstance(line, bytes)] == [line for line in expected if len(line) <= limit]
-
-
 @given(st.binary())
 def test_decoding_never_raises(data: bytes) -> None:
     decode(data)
-    Lines(50).feed(data)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from toolrun.execution.body import Outcome
 from toolrun.json import dump_line
-from toolrun.mcp.client.message import Messages, Rubbish
+from toolrun.mcp.client.message import TAIL, answered_request, decode
+from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.tools.context import OnProgress, Progress
 
 logger = logging.getLogger("toolrun.mcp")
@@ -123,7 +124,7 @@ class Rpc:
         self._send = send
         self._on_request = on_request
         self._on_notification = on_notification
-        self._messages = Messages(limit)
+        self._lines = LineFramer(limit, tail=TAIL)
         self._pending: dict[int | str, Pending] = {}
         self._ids = itertools.count(1)
         self._loss: LostError | None = None
@@ -190,17 +191,18 @@ class Rpc:
             self.on_cancelled()
 
     def received(self, data: bytes) -> None:
-        for message in self._messages.feed(data):
-            if isinstance(message, Rubbish):
-                self._rubbish(message)
-                continue
-            self.heard += 1
-            if "method" not in message:
-                self._answered(message)
-            elif "id" in message:
-                self._asked(message)
-            else:
-                self._notified(message)
+        for line in self._lines.feed(data):
+            for message in decode(line) if isinstance(line, bytes) else (line,):
+                if isinstance(message, InvalidLine):
+                    self._invalid(message)
+                    continue
+                self.heard += 1
+                if "method" not in message:
+                    self._answered(message)
+                elif "id" in message:
+                    self._asked(message)
+                else:
+                    self._notified(message)
 
     def lose(self, loss: LostError) -> None:
         """The connection has ended: nothing that waits will get an answer."""
@@ -250,15 +252,15 @@ class Rpc:
             return
         self._on_notification(str(method), params)
 
-    def _rubbish(self, rubbish: Rubbish) -> None:
+    def _invalid(self, line: InvalidLine) -> None:
         self._told += 1
         level = logging.WARNING if self._told <= _MAX_TOLD else logging.DEBUG
-        logger.log(level, "MCP server '%s' wrote %s on stdout: %r", self._name, rubbish.reason, rubbish.excerpt)
+        logger.log(level, "MCP server '%s' wrote %s on stdout: %r", self._name, line.reason, line.excerpt)
         if self._told == _MAX_TOLD:
             logger.warning("MCP server '%s': what else it writes there is logged at level debug", self._name)
-        pending = self._pop(rubbish.id)
+        pending = self._pop(answered_request(line))
         if pending is not None:
-            pending.settle(None, BadAnswerError(f"its answer was {rubbish.reason}"))
+            pending.settle(None, BadAnswerError(f"its answer was {line.reason}"))
 
 
 def report(on_progress: OnProgress, params: Params) -> None:

@@ -35,7 +35,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolrun.json import dump_line
-from toolrun.scripts.wire import Lines, Rubbish
+from toolrun.processes.framing import InvalidLine, LineFramer
 
 logger = logging.getLogger("toolrun.serve")
 
@@ -165,7 +165,7 @@ class Incoming:
         self._descriptor = descriptor
         self._outgoing = outgoing
         self._loop = asyncio.get_running_loop()
-        self._lines = Lines(MAX_MESSAGE)
+        self._lines = LineFramer(MAX_MESSAGE)
         self._messages: deque[SessionMessage] = deque()
         self._news = asyncio.Event()
         self._is_at_end = False
@@ -223,8 +223,8 @@ class Incoming:
             self.stop()
         self._news.set()
 
-    def _take(self, line: bytes | Rubbish) -> None:
-        if isinstance(line, Rubbish):
+    def _take(self, line: bytes | InvalidLine) -> None:
+        if isinstance(line, InvalidLine):
             self._refuse(PARSE_ERROR, f"Parse error: {line.reason}", line.excerpt)
             return
         if not line.strip():
