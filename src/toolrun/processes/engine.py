@@ -6,6 +6,7 @@ Callers know nothing of pipes, pids or signals; engines know nothing of calls, s
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,17 @@ class Exit:
     """The exit code; negative for a signal, None if unknown."""
     tail: str
     """The last lines on stderr."""
+
+    def describe(self) -> str:
+        """A phrase to follow its name: `ended with exit code 3`, `was killed by SIGKILL`."""
+        if self.code is None:
+            return "ended"
+        if self.code >= 0:
+            return f"ended with exit code {self.code}"
+        try:
+            return f"was killed by {signal.Signals(-self.code).name}"
+        except ValueError:  # a real-time signal has no name
+            return f"was killed by signal {-self.code}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,14 +211,9 @@ class PooledWorker(WorkerRecord):
 
 def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostError:
     """What to say of a worker that died."""
-    how = "died"
-    if exit.code is not None and exit.code < 0:
-        with contextlib.suppress(ValueError):
-            how = f"was killed by {signal.Signals(-exit.code).name}"
-        if exit.code == -signal.SIGKILL:
-            how += " (out of memory, or somebody killed it)"
-    elif exit.code is not None:
-        how = f"ended with exit code {exit.code}"
+    how = exit.describe()
+    if exit.code == -signal.SIGKILL:
+        how += " (out of memory, or somebody killed it)"
     last = f"Its last words:\n{exit.tail}" if exit.tail else ""
     return WorkerLostError(f"The worker of '{name}' {how}.", side_effects=side_effects, detail=last)
 

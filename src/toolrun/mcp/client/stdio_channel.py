@@ -8,10 +8,8 @@ asked whether it lives, and killed if it does not answer: whoever looks after it
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import shutil
-import signal
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -102,7 +100,7 @@ class StdioChannel:
     def ended(self, exit: Exit) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.loss = LostError(self._silent or _how(exit), exit.tail)
+        self.loss = LostError(self._silent or f"it {exit.describe()}", exit.tail)
         self._rpc.lose(self.loss)
         self.lost.set()
 
@@ -161,10 +159,3 @@ def _spec(server: Server) -> ProcessSpec:
         variables=variables,
         label=f"MCP server {server.name}",
     )
-
-
-def _how(exit: Exit) -> str:
-    if exit.code is not None and exit.code < 0:
-        with contextlib.suppress(ValueError):
-            return f"it was killed by {signal.Signals(-exit.code).name}"
-    return "it ended" if exit.code is None else f"it ended with exit code {exit.code}"
