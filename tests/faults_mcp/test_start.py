@@ -49,7 +49,7 @@ async def test_a_server_that_does_not_start_costs_only_its_own_tools(
     [
         ({"command": "no-such-program"}, "its program 'no-such-program' was not found on the PATH"),
         ({"command": "./no-such-program"}, "its program './no-such-program' was not found"),
-        ({"command": sys.executable, "cwd": "nowhere"}, "nowhere' is not there; correct 'cwd'"),
+        ({"command": sys.executable, "cwd": "nowhere"}, "nowhere' does not exist; correct 'cwd'"),
     ],
 )
 async def test_a_program_that_is_not_there(servers: Servers, settings: dict[str, str], words: str) -> None:

@@ -1,6 +1,6 @@
-"""The seam between a session and whatever carries its messages: the pipes of a process, or HTTP.
+"""The seam between a session and whatever carries its messages: the pipes of a process, HTTP, or a test.
 
-Above this line nobody knows of pids and status codes; below it nobody knows of tools and eras.
+Above it nobody knows pids, headers and status codes; below it nobody knows what a session is for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from toolrun.config.model import McpSettings, ServerSettings
 from toolrun.mcp.client.json_rpc import LostError, OnNotification, OnRequest, Params, Pending, Read, Result
@@ -46,40 +46,40 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What is done about messages that the server sends of its own accord."""
+    """Called with the requests and notifications that the server sends."""
 
     on_request: OnRequest
     on_notification: OnNotification
 
 
 class Channel(Protocol):
-    """A connection with a server that can be used. All requests raise RpcError, BadAnswerError and LostError."""
+    """A connection with a server. Requests raise RpcError, BadAnswerError and LostError.
+
+    A channel carries messages. What its transport needs beyond them (HTTP has headers for the version, the method and
+    some arguments) it takes from the messages themselves.
+    """
 
     lost: asyncio.Event
-    """Set when it has ended, and cannot be used any more."""
-
-    @property
-    def tail(self) -> str:
-        """The last lines that the server wrote on stderr, if that can be told."""
+    """Set when the connection has ended."""
 
     @property
     def loss(self) -> LostError | None:
-        """Why it has ended."""
+        """Why the connection has ended."""
+
+    @property
+    def tail(self) -> str:
+        """The last lines that the server wrote on stderr, where there is such a thing."""
+
+    def submit(self, method: str, params: Params, read: Read, on_progress: OnProgress | None) -> Pending | None:
+        """Send a request without a coroutine. None if this channel needs one: then `request` does it."""
 
     async def request(
-        self, method: str, params: Params | None, *, headers: Mapping[str, str], request_id: str | None = None
-    ) -> Result:
-        """`headers` are for those that have such."""
+        self,
+        method: str,
+        params: Params | None,
+        *,
+        on_progress: OnProgress | None = None,
+        request_id: str | None = None,
+    ) -> Result: ...
 
-    async def notify(self, method: str, params: Params | None, *, headers: Mapping[str, str]) -> None: ...
-
-    def begin(self, params: Params, read: Read, on_progress: OnProgress | None) -> Pending | None:
-        """Call a tool without a coroutine, where that is possible; None where not."""
-
-    async def call(self, params: Params, on_progress: OnProgress | None, *, headers: Mapping[str, str]) -> Result: ...
-
-    def meet(self, tool: str, schema: dict[str, Any]) -> str | None:
-        """Get to know a tool that will be called. Why it cannot be, if so."""
-
-    def parameter_headers(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """The headers that a tool wants to have beside its arguments."""
+    async def notify(self, method: str, params: Params | None = None) -> None: ...

@@ -1,7 +1,10 @@
 """A server that runs elsewhere, reached over HTTP: streamable HTTP or the older SSE, with the transports of the SDK.
 
-Those are made for a connection that works: one request that fails takes the whole session and the task that opened it
-along. So failures are made into answers before they see them (`_Client`), each for the request that it concerns.
+The SDK's transports expect a connection that works: one request that fails ends the whole session and the task that
+opened it. So `_Client` converts failures to answers before the transports see them, each for the request that failed.
+
+HTTP repeats parts of a message in headers: the version of the protocol, the method, the name of the tool, and arguments
+that the tool's schema marks with `x-mcp-header`. All of it is in the messages that a channel carries.
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ from toolrun.mcp.client.json_rpc import (
     LostError,
     NotSentError,
     Params,
-    Pending,
     Read,
     Result,
     RpcError,
@@ -41,16 +43,17 @@ from toolrun.tools.context import OnProgress
 logger = logging.getLogger("toolrun.mcp")
 
 _UNREACHABLE: Final = -32099
-"""Stands for a request that did not arrive at the server."""
+"""The code of an answer that stands for a request which did not reach the server."""
 _BROKEN: Final = -32098
-"""Stands for a request whose answer broke off."""
+"""The code of an answer that stands for one which broke off."""
 _CONNECT: Final = 10.0
 _FAREWELL: Final = 2.0
 """Seconds that the end of a session may take."""
 _PHASES: Final = ("connect", "read", "write", "pool")
 _SESSION_HEADER: Final = "mcp-session-id"
 _GONE: Final = (400, 404)
-"""How servers say that they do not know a session: 404 by the book, 400 many written in JavaScript."""
+"""The status with which servers say that they do not know a session: 404 by the book, 400 if written in JavaScript."""
+_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 class HttpChannel:
@@ -62,48 +65,39 @@ class HttpChannel:
         self.tail = ""
         self._name = server.name
         self._handlers = handlers
-        self._headers: dict[str, dict[tuple[str, ...], str]] = {}
-        """By tool: which of its arguments are to be in which header."""
+        self._headers = _Headers()
         self.dispatcher: _Dispatcher | None = None
         self.is_forgotten = False
         """Whether the server has said that it does not know the session."""
 
+    def submit(self, method: str, params: Params, read: Read, on_progress: OnProgress | None) -> None:
+        """The SDK's transports need a coroutine for everything."""
+
     async def request(
-        self, method: str, params: Params | None, *, headers: Mapping[str, str], request_id: str | None = None
+        self,
+        method: str,
+        params: Params | None,
+        *,
+        on_progress: OnProgress | None = None,
+        request_id: str | None = None,
     ) -> Result:
-        options: CallOptions = {"headers": dict(headers)}
+        options: CallOptions = {"headers": self._headers.of(method, params)}
         if request_id is not None:
             options["request_id"] = request_id
-        return await self._request(method, params, options)
-
-    async def notify(self, method: str, params: Params | None, *, headers: Mapping[str, str]) -> None:
-        assert self.dispatcher is not None
-        await self.dispatcher.notify(method, params, {"headers": dict(headers)})
-
-    def begin(self, params: Params, read: Read, on_progress: OnProgress | None) -> Pending | None:
-        return None
-
-    async def call(self, params: Params, on_progress: OnProgress | None, *, headers: Mapping[str, str]) -> Result:
-        options: CallOptions = {"headers": dict(headers)}
         if on_progress is not None:
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
                 report(on_progress, {"progress": progress, "total": total, "message": message})
 
             options["on_progress"] = progressed
-        return await self._request("tools/call", params, options)
+        result = await self._request(method, params, options)
+        for reason in self._headers.learn(method, params, result):
+            logger.warning("MCP server '%s' lists a tool that cannot be used: %s", self._name, reason)
+        return result
 
-    def meet(self, tool: str, schema: dict[str, Any]) -> str | None:
-        reason = find_invalid_x_mcp_header(schema)
-        if reason is None:
-            self._headers[tool] = x_mcp_header_map(schema)
-        return reason
-
-    def parameter_headers(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        headers = {"mcp-name": encode_header_value(tool)}
-        if declared := self._headers.get(tool):
-            headers |= mcp_param_headers(declared, arguments)
-        return headers
+    async def notify(self, method: str, params: Params | None = None) -> None:
+        assert self.dispatcher is not None
+        await self.dispatcher.notify(method, params, {"headers": self._headers.of(method, params)})
 
     def lose(self, loss: LostError) -> None:
         if not self.lost.is_set():
@@ -120,9 +114,9 @@ class HttpChannel:
             raise self._failure(error.code, error.message, error.error.data) from None
 
     def _failure(self, code: int, message: str, data: object) -> Exception:
-        """What an error of the SDK stands for. Here, and not where it happened, the session is given up: otherwise the
-        end of the session could overtake the answer to the call that found out."""
-        # A server may use the same number, but not the words that the SDK uses when there is no answer.
+        """The exception that an error of the SDK stands for. The session is given up here, and not where the error
+        occurred: otherwise its end could overtake the answer to the call that found out."""
+        # A server may use the same code, but not the words that the SDK uses when there is no answer.
         if code == _BROKEN or (code == CONNECTION_CLOSED and message.startswith(("Connection closed", "SSE stream"))):
             return LostError(str(self.loss or message))
         if code == _UNREACHABLE or self.is_forgotten:
@@ -130,7 +124,7 @@ class HttpChannel:
             self.lose(LostError(reason))
             return NotSentError(reason)
         if code == PARSE_ERROR:
-            logger.warning("MCP server '%s' answered something that is no message: %s", self._name, message)
+            logger.warning("MCP server '%s' answered with something that is not a message: %s", self._name, message)
             return BadAnswerError(message)
         return RpcError(code, message, data)
 
@@ -147,6 +141,55 @@ class HttpChannel:
     ) -> None:
         if method != "notifications/progress":
             self._handlers.on_notification(method, params or {})
+
+
+class _Headers:
+    """The headers of each message, from the message and from those before it."""
+
+    def __init__(self) -> None:
+        self._version = ""
+        """The version that a handshake agreed on."""
+        self._marked: dict[str, dict[tuple[str, ...], str]] = {}
+        """By tool: the arguments that are repeated in a header, and in which."""
+
+    def of(self, method: str, params: Params | None) -> dict[str, str]:
+        version = _version(params)
+        if not version:  # the handshake era
+            return {"mcp-protocol-version": self._version} if self._version else {}
+        headers = {"mcp-protocol-version": version, "mcp-method": method}
+        if params is not None and method == "tools/call":
+            tool = params["name"]
+            headers["mcp-name"] = encode_header_value(tool)
+            if marked := self._marked.get(tool):
+                headers |= mcp_param_headers(marked, params["arguments"])
+        return headers
+
+    def learn(self, method: str, params: Params | None, result: Result) -> list[str]:
+        """Remember what later messages need. Tools with invalid marks are removed; returns what is wrong with them."""
+        if method == "initialize":
+            self._version = str(result.get("protocolVersion", ""))
+        listed = result.get("tools")
+        if method != "tools/list" or not _version(params) or not isinstance(listed, list):
+            return []
+        invalid = {index: reason for index, entry in enumerate(listed) if (reason := self._register_tool(entry))}
+        result["tools"] = [entry for index, entry in enumerate(listed) if index not in invalid]
+        return list(invalid.values())
+
+    def _register_tool(self, entry: object) -> str | None:
+        """Why its marks are invalid, if they are."""
+        name, schema = (entry.get("name"), entry.get("inputSchema")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(schema, dict):
+            return None  # the session has its own word for it
+        reason = find_invalid_x_mcp_header(schema)
+        if reason is None:
+            self._marked[name] = x_mcp_header_map(schema)
+        return reason
+
+
+def _version(params: Params | None) -> str:
+    """The version that a message of the newer era names."""
+    meta = params.get("_meta") if params is not None else None
+    return str(meta.get(_VERSION_KEY, "")) if isinstance(meta, Mapping) else ""
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):

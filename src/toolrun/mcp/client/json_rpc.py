@@ -1,7 +1,7 @@
-"""JSON-RPC with a server over a stream of bytes: which answer belongs to which request, and what is asked of us.
+"""JSON-RPC with a server over a stream of bytes: matches answers to requests, and answers what the server asks.
 
-Knows nothing of processes, of MCP's methods or of time. The SDK has the same in its dispatcher; importing that takes
-longer than starting most servers, and a call through it ten times as long as through this.
+Knows nothing of processes, of MCP's methods or of time. The SDK's dispatcher does the same; importing it takes longer
+than starting most servers, and a call through it takes ten times as long as through this.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ logger = logging.getLogger("toolrun.mcp")
 
 _NOT_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Requests that the protocol forbids to cancel."""
-_MAX_TOLD: Final = 20
-"""Lines that are no messages and warned of."""
+_MAX_WARNINGS: Final = 20
+"""Invalid lines that are logged as warnings; the rest is logged at level debug."""
 METHOD_NOT_FOUND: Final = -32601
 
 Params = Mapping[str, Any]
@@ -35,7 +35,7 @@ OnRequest = Callable[[str, Params], Result]
 
 
 class RpcError(Exception):
-    """What the server answered instead of a result."""
+    """The error that the server answered with."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -54,23 +54,23 @@ class LostError(Exception):
 
 
 class NotSentError(LostError):
-    """The connection had ended before the request could be sent: the server has done nothing about it."""
+    """The connection had ended before the request could be sent, so the server has not acted on it."""
 
 
 class BadAnswerError(Exception):
-    """There was an answer, and it is none."""
+    """The server answered, but not with a JSON-RPC answer."""
 
 
 Read = Callable[[Result | None, Exception | None], object]
-"""Makes the value of a call of what the server answered, or raises the reason why there is none."""
+"""Converts the server's answer to the value of a call, or raises why there is none."""
 
 
 class Pending:
-    """A request that waits for its answer. The executor waits for it as for any body that runs."""
+    """A request that waits for its answer. To the executor it is the body of a call."""
 
     __slots__ = ("_on_progress", "_read", "_rpc", "id", "on_end", "outcome")
 
-    def __init__(self, rpc: Rpc, request_id: int | str, read: Read | None, on_progress: OnProgress | None) -> None:
+    def __init__(self, rpc: JsonRpc, request_id: int | str, read: Read | None, on_progress: OnProgress | None) -> None:
         self.id = request_id
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.on_end: Callable[[], object] | None = None
@@ -78,7 +78,7 @@ class Pending:
         self._read = read
         self._on_progress = on_progress
 
-    def settle(self, result: Result | None, error: Exception | None) -> None:
+    def resolve(self, result: Result | None, error: Exception | None) -> None:
         value: object = result
         if self._read is not None:
             try:
@@ -87,24 +87,23 @@ class Pending:
                 value, error = None, failure
         if not self.outcome.done():
             self.outcome.set_result((value, error))
-        self._leave()
+        on_end, self.on_end = self.on_end, None  # once: the caller may give up in the moment in which it ends
+        if on_end is not None:
+            on_end()
 
     def progressed(self, params: Params) -> None:
         if self._on_progress is not None:
             report(self._on_progress, params)
 
     def give_up(self) -> None:
-        """Nobody waits for it any more, so the server is told to stop it."""
+        """The caller does not wait any more: tell the server to stop."""
         self._rpc.cancel(self)
-        self._leave()
-
-    def _leave(self) -> None:
-        on_end, self.on_end = self.on_end, None  # once: it may be given up in the moment in which it ends
+        on_end, self.on_end = self.on_end, None
         if on_end is not None:
             on_end()
 
 
-class Rpc:
+class JsonRpc:
     """Our end of a connection."""
 
     def __init__(
@@ -115,11 +114,11 @@ class Rpc:
         on_notification: OnNotification,
         limit: int,
     ) -> None:
-        """`limit` is how many bytes a message of the server may have."""
+        """`limit` is the size of the largest message that the server may send, in bytes."""
         self.heard = 0
         """How many messages the server has sent."""
         self.on_cancelled: Callable[[], None] = _ignore
-        """Called when a request was cancelled, after the server was told."""
+        """Called when a request was cancelled, after the cancellation was sent."""
         self._name = name
         self._send = send
         self._on_request = on_request
@@ -128,18 +127,17 @@ class Rpc:
         self._pending: dict[int | str, Pending] = {}
         self._ids = itertools.count(1)
         self._loss: LostError | None = None
-        self._told = 0
+        self._invalid_lines = 0
 
-    def begin(
+    def submit(
         self,
         method: str,
         params: Params | None,
-        *,
         read: Read | None = None,
         on_progress: OnProgress | None = None,
         request_id: str | None = None,
     ) -> Pending:
-        """Send a request. Raises NotSentError if the connection has ended, TypeError for what is not JSON."""
+        """Send a request. Raises NotSentError if the connection has ended, TypeError for params that are not JSON."""
         if self._loss is not None:
             raise NotSentError(str(self._loss), self._loss.tail)
         pending = Pending(self, request_id or next(self._ids), read, on_progress)
@@ -162,8 +160,8 @@ class Rpc:
         on_progress: OnProgress | None = None,
         request_id: str | None = None,
     ) -> Result:
-        """Raises RpcError for the server's own, LostError if the connection ends before, BadAnswerError."""
-        pending = self.begin(method, params, on_progress=on_progress, request_id=request_id)
+        """Raises RpcError for an error that the server sends, LostError if the connection ends, BadAnswerError."""
+        pending = self.submit(method, params, None, on_progress, request_id)
         try:
             value, error = await pending.outcome
         except asyncio.CancelledError:
@@ -182,7 +180,7 @@ class Rpc:
         self._send(dump_line(message if params is None else {**message, "params": params}))
 
     def ask(self, method: str) -> None:
-        """Send a request whose answer does not matter, as long as there is one."""
+        """Send a request whose answer is only counted, as any message is."""
         self._send(dump_line({"jsonrpc": "2.0", "id": next(self._ids), "method": method}))
 
     def cancel(self, pending: Pending) -> None:
@@ -197,33 +195,23 @@ class Rpc:
                     self._invalid(message)
                     continue
                 self.heard += 1
-                if "method" not in message:
-                    self._answered(message)
-                elif "id" in message:
+                if "method" in message:
                     self._asked(message)
+                    continue
+                number, result = message.get("id"), message.get("result")
+                pending = self._pending.pop(number, None) if type(number) is int else self._pop(number)
+                if pending is None:  # of a request that was given up, or never made
+                    logger.debug("MCP server '%s': no request has the id of this answer: %r", self._name, number)
+                elif isinstance(result, dict) and not isinstance(message.get("error"), dict):
+                    pending.resolve(result, None)
                 else:
-                    self._notified(message)
+                    pending.resolve(None, _failure(message))
 
     def lose(self, loss: LostError) -> None:
-        """The connection has ended: nothing that waits will get an answer."""
+        """The connection has ended: requests that wait for an answer fail."""
         self._loss = loss
         while self._pending:
-            self._pending.popitem()[1].settle(None, loss)
-
-    def _answered(self, message: Result) -> None:
-        pending = self._pop(message.get("id"))
-        if pending is None:  # of a request that was given up, or never made
-            logger.debug("MCP server '%s': an answer to no request: id %r", self._name, message.get("id"))
-            return
-        result, error = message.get("result"), message.get("error")
-        if isinstance(error, dict):
-            code = error.get("code")
-            code = code if isinstance(code, int) else 0
-            pending.settle(None, RpcError(code, str(error.get("message", "")), error.get("data")))
-        elif isinstance(result, dict):
-            pending.settle(result, None)
-        else:
-            pending.settle(None, BadAnswerError("it answered with neither a result nor an error"))
+            self._pending.popitem()[1].resolve(None, loss)
 
     def _pop(self, request_id: object) -> Pending | None:
         if isinstance(request_id, str) and request_id not in self._pending and request_id.isdecimal():
@@ -233,38 +221,50 @@ class Rpc:
         return self._pending.pop(request_id, None)
 
     def _asked(self, message: Result) -> None:
+        """A request or a notification of the server."""
+        method, params = str(message["method"]), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if "id" not in message:
+            self._notified(method, params)
+            return
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-        params = message.get("params")
         try:
-            answer["result"] = self._on_request(str(message["method"]), params if isinstance(params, dict) else {})
+            answer["result"] = self._on_request(method, params)
         except RpcError as error:
             answer["error"] = {"code": error.code, "message": error.message}
         self._send(dump_line(answer))
 
-    def _notified(self, message: Result) -> None:
-        method, params = message["method"], message.get("params")
-        params = params if isinstance(params, dict) else {}
-        if method == "notifications/progress":
-            token = params.get("progressToken")
-            pending = self._pending.get(token) if isinstance(token, int | str) else None
-            if pending is not None:
-                pending.progressed(params)
+    def _notified(self, method: str, params: Params) -> None:
+        if method != "notifications/progress":
+            self._on_notification(method, params)
             return
-        self._on_notification(str(method), params)
+        token = params.get("progressToken")
+        pending = self._pending.get(token) if isinstance(token, int | str) else None
+        if pending is not None:
+            pending.progressed(params)
 
     def _invalid(self, line: InvalidLine) -> None:
-        self._told += 1
-        level = logging.WARNING if self._told <= _MAX_TOLD else logging.DEBUG
+        self._invalid_lines += 1
+        level = logging.WARNING if self._invalid_lines <= _MAX_WARNINGS else logging.DEBUG
         logger.log(level, "MCP server '%s' wrote %s on stdout: %r", self._name, line.reason, line.excerpt)
-        if self._told == _MAX_TOLD:
-            logger.warning("MCP server '%s': what else it writes there is logged at level debug", self._name)
+        if self._invalid_lines == _MAX_WARNINGS:
+            logger.warning("MCP server '%s': further lines of that kind are logged at level debug", self._name)
         pending = self._pop(answered_request(line))
         if pending is not None:
-            pending.settle(None, BadAnswerError(f"its answer was {line.reason}"))
+            pending.resolve(None, BadAnswerError(f"its answer was {line.reason}"))
+
+
+def _failure(message: Result) -> Exception:
+    """Of an answer without a usable result: what the server says, or that it says nothing."""
+    error = message.get("error")
+    if not isinstance(error, dict):
+        return BadAnswerError("it answered with neither a result nor an error")
+    code = error.get("code")
+    return RpcError(code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data"))
 
 
 def report(on_progress: OnProgress, params: Params) -> None:
-    """Tell a caller of a progress notification, if it says how far the tool has got."""
+    """Pass a progress notification on to the caller, if it says how far the tool has got."""
     done, total = params.get("progress"), params.get("total")
     if isinstance(done, int | float):
         progress = Progress(done, total if isinstance(total, int | float) else None, str(params.get("message") or ""))

@@ -20,7 +20,7 @@ logger = logging.getLogger("toolrun.mcp")
 
 
 class McpTool:
-    """Calls go to the server that its supervisor is connected with at that moment."""
+    """Calls go to the server through the session that its supervisor has at that moment."""
 
     __slots__ = (
         "_known",
@@ -39,7 +39,7 @@ class McpTool:
     )
 
     def __init__(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
-        """`name` is what it is called here."""
+        """`name` is its name in toolrun; the server may know it by another."""
         settings = supervisor.server.settings
         self.name = name
         self.listed = listed
@@ -61,11 +61,11 @@ class McpTool:
         return rename(arguments, self._known, self._mapping)
 
     def submit(self, call: Call) -> Pending | None:
-        """The same as `ainvoke` without a coroutine, where that is possible; None where not."""
-        session = self.supervisor.session
-        if session is None:
+        """`ainvoke` without a coroutine; None if there is no session yet, or its channel needs one."""
+        session = self.supervisor.latest_session
+        if session is None or session.channel.loss is not None:
             return None
-        return session.begin(self.listed.name, call.arguments, self._read, call.on_progress)
+        return session.submit(self.listed.name, call.arguments, self._read, call.on_progress)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> object:
         call = current_call.get()
@@ -77,7 +77,7 @@ class McpTool:
         return self._read(result, None)
 
     def _read(self, result: Result | None, error: Exception | None) -> Content:
-        """What the server answered. Raises CallError."""
+        """The content of the server's answer. Raises CallError."""
         if error is not None:
             raise self._failure(error)
         content = read_result(result or {})
@@ -96,7 +96,7 @@ class McpTool:
         if isinstance(error, LostError):
             return _unavailable(f"{server} was lost during the call: {error}", SideEffects.UNKNOWN, error)
         if isinstance(error, BadAnswerError):
-            return ProtocolError(f"{server} gave no answer that can be used: {error}")
+            return ProtocolError(f"{server} gave no usable answer: {error}")
         return error
 
 

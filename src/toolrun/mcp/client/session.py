@@ -1,10 +1,10 @@
-"""A session with a server: which era of the protocol it speaks, its tools, and calls of them.
+"""A session with a server: the era of the protocol that it speaks, its tools, and calls of them.
 
-The two eras: up to 2025-11-25 a session begins with `initialize`, and the server tells of changes by itself. From
-2026-07-28 on there is no session: every request says who asks, `server/discover` says who answers, and changes are told
-in answer to `subscriptions/listen`. Which of the two a server speaks is found out by asking it.
+Up to 2025-11-25 a session begins with `initialize`, and the server announces changes by itself. From 2026-07-28 on
+there is no session: every request says who asks, `server/discover` says who answers, and a client that wants to hear of
+changes sends `subscriptions/listen`. Asking a server is the only way to find out which of the two eras it speaks.
 
-Answers are read leniently: a server that lists one broken tool has the others nevertheless.
+Answers are read leniently: one broken tool in a list does not cost the others.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _UNSUPPORTED_VERSION: Final = -32022
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = {"name": "toolrun", "version": __version__}
 _PROBE: Final = 10.0
-"""Seconds, at most, that a server has to say that it does not know `server/discover`."""
+"""Seconds, at most, that a server has to answer `server/discover`, if only that it does not know it."""
 _MAX_PAGES: Final = 1000
 _LISTEN_AGAIN: Final = 5.0
-"""Seconds until a server that stopped to tell of changes is asked again."""
+"""Seconds until a server that ended its announcement of changes is asked for it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Listed:
 
 
 class Session:
-    """Knows the era, and what every request has to carry in it."""
+    """Knows the era, and what every request has to carry in it. Knows no transport."""
 
     def __init__(self, name: str, channel: Channel) -> None:
         self.name = name
@@ -64,9 +64,9 @@ class Session:
         self.version = ""
         self.info = ""
         """What the server calls itself."""
-        self.tells_changes = False
-        self._meta: dict[str, Any] | None = None
-        self._headers: dict[str, str] = {}
+        self.announces_changes = False
+        self._envelope: Params = {}
+        """What the params of every request contain besides their own."""
 
     @property
     def is_modern(self) -> bool:
@@ -75,13 +75,13 @@ class Session:
     async def negotiate(self, limit: float, *, probe: bool) -> None:
         """Find out the era. Without `probe` the server is known to speak the older one.
 
-        Raises RpcError, BadAnswerError or LostError. `limit` are the seconds for all of it: a third is for the probe.
+        Raises RpcError, BadAnswerError or LostError. All of it may take `limit` seconds, the probe a third of them.
         """
         if not probe or not await self._discover(min(_PROBE, limit / 3)):
             try:
                 await self._initialize()
             except RpcError as error:
-                # It was slow to begin, and answered the probe after we had given up on it.
+                # It started slowly, and answered the probe after we had given up on it.
                 if error.code != _UNSUPPORTED_VERSION or not await self._discover(limit):
                     raise
 
@@ -94,31 +94,30 @@ class Session:
             except RpcError as error:
                 if error.code != METHOD_NOT_FOUND:
                     raise
-                return []  # a server that has other things to offer
+                return []  # a server without tools
             listed = page.get("tools")
             for entry in listed if isinstance(listed, list) else ():
-                self._take(entry, tools)
+                self._add(entry, tools)
             cursor, before = page.get("nextCursor"), cursor
             if not isinstance(cursor, str) or not cursor or cursor == before:
                 return list(tools.values())
         logger.warning("MCP server '%s' lists more than %d pages of tools; the rest is left out", self.name, _MAX_PAGES)
         return list(tools.values())
 
-    def begin(
+    def submit(
         self, tool: str, arguments: Mapping[str, Any], read: Read, on_progress: OnProgress | None
     ) -> Pending | None:
-        """Call a tool. None if it takes a coroutine (`call`)."""
-        return self.channel.begin(self._call(tool, arguments), read, on_progress)
+        """Call a tool without a coroutine. None if the channel needs one: then `call` does it."""
+        params = {"name": tool, "arguments": arguments, **self._envelope}
+        return self.channel.submit("tools/call", params, read, on_progress)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: OnProgress | None) -> Result:
-        headers = self._headers_for("tools/call")
-        if self.is_modern:
-            headers |= self.channel.parameter_headers(tool, arguments)
-        return await self.channel.call(self._call(tool, arguments), on_progress, headers=headers)
+        params = {"name": tool, "arguments": arguments, **self._envelope}
+        return await self.channel.request("tools/call", params, on_progress=on_progress)
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Have the server tell of changes, in the era in which it must be asked to. Ends if it does not want to."""
-        if not self.is_modern or not self.tells_changes:
+        """Ask the server to announce changes, in the era in which it must be asked. Returns if it refuses."""
+        if not self.is_modern or not self.announces_changes:
             return
         number = 0
         while True:
@@ -127,24 +126,23 @@ class Session:
             try:
                 await self._request("subscriptions/listen", params, request_id=f"listen-{number}")
             except RpcError as error:
-                logger.debug("MCP server '%s' does not tell of changes: %s", self.name, error)
+                logger.debug("MCP server '%s' does not announce changes: %s", self.name, error)
                 return
             except (BadAnswerError, LostError) as error:
-                logger.debug("MCP server '%s' stopped to tell of changes: %s", self.name, error)
+                logger.debug("MCP server '%s' stopped announcing changes: %s", self.name, error)
             await asyncio.sleep(_LISTEN_AGAIN)
-            changed()  # what happened meanwhile was told to nobody
+            changed()  # nobody heard of what changed meanwhile
 
     async def _discover(self, limit: float, *, is_second: bool = False) -> bool:
         """Whether the server speaks the newer era."""
-        meta = _modern_meta()
-        headers = {"mcp-protocol-version": MODERN, "mcp-method": "server/discover"}
+        envelope = {"_meta": _modern_meta()}
         try:
             async with asyncio.timeout(limit):
-                result = await self.channel.request("server/discover", {"_meta": meta}, headers=headers)
+                result = await self.channel.request("server/discover", envelope)
         except (RpcError, BadAnswerError) as error:
             supported = error.data.get("supported") if isinstance(error, RpcError) and _is_map(error.data) else None
             if isinstance(supported, list) and MODERN in supported and not is_second:
-                return await self._discover(limit, is_second=True)  # refused, and named: the protocol says to try again
+                return await self._discover(limit, is_second=True)  # the protocol says to try again then
             if isinstance(supported, list) and supported and not set(LEGACY) & set(map(str, supported)):
                 raise
             return False
@@ -154,52 +152,36 @@ class Session:
         if not isinstance(versions, list) or MODERN not in versions:
             return False
         self.version = MODERN
-        self._meta = meta
-        self._headers = {"mcp-protocol-version": MODERN}
+        self._envelope = envelope
         information = result.get("_meta")
-        self._introduced(information.get(f"{_META}serverInfo") if _is_map(information) else None, result)
+        self._introduce(information.get(f"{_META}serverInfo") if _is_map(information) else None, result)
         return True
 
     async def _initialize(self) -> None:
         params = {"protocolVersion": LEGACY[-1], "capabilities": {}, "clientInfo": _CLIENT}
-        result = await self.channel.request("initialize", params, headers={})
+        result = await self.channel.request("initialize", params)
         version = result.get("protocolVersion")
         if version not in LEGACY:
             known = ", ".join((*LEGACY, MODERN))
             raise BadAnswerError(f"it speaks version {version!r} of the protocol; toolrun knows {known}")
         self.version = str(version)
-        self._meta = None
-        self._headers = {"mcp-protocol-version": self.version}
-        self._introduced(result.get("serverInfo"), result)
-        await self.channel.notify("notifications/initialized", None, headers=self._headers)
+        self._envelope = {}
+        self._introduce(result.get("serverInfo"), result)
+        await self.channel.notify("notifications/initialized")
 
-    def _introduced(self, information: object, result: Result) -> None:
+    def _introduce(self, information: object, result: Result) -> None:
         if _is_map(information):
             self.info = f"{information.get('name', '')} {information.get('version', '')}".strip()
         capabilities = result.get("capabilities")
         tools = capabilities.get("tools") if _is_map(capabilities) else None
-        self.tells_changes = _is_map(tools) and tools.get("listChanged") is True
+        self.announces_changes = _is_map(tools) and tools.get("listChanged") is True
 
     async def _request(self, method: str, params: dict[str, Any], *, request_id: str | None = None) -> Result:
-        if self._meta is not None:
-            params = {**params, "_meta": self._meta}
-        headers = self._headers_for(method)
-        return await self.channel.request(method, params or None, headers=headers, request_id=request_id)
+        return await self.channel.request(method, {**params, **self._envelope} or None, request_id=request_id)
 
-    def _headers_for(self, method: str) -> dict[str, str]:
-        return {**self._headers, "mcp-method": method} if self.is_modern else dict(self._headers)
-
-    def _call(self, tool: str, arguments: Mapping[str, Any]) -> Params:
-        if self._meta is None:
-            return {"name": tool, "arguments": arguments}
-        return {"name": tool, "arguments": arguments, "_meta": self._meta}
-
-    def _take(self, entry: object, tools: dict[str, Listed]) -> None:
-        """Add one entry of the list, if it is a tool. What is missing is made up, where that changes nothing."""
+    def _add(self, entry: object, tools: dict[str, Listed]) -> None:
         tool, fault = read_tool(entry, self.name)
-        if tool is not None and self.is_modern:
-            fault = self.channel.meet(tool.name, tool.schema) or fault
-        if fault or tool is None:
+        if tool is None:
             logger.warning("MCP server '%s' lists a tool that cannot be used: %s", self.name, fault)
         elif tool.name in tools:
             logger.warning("MCP server '%s' lists the tool '%s' twice; the first is used", self.name, tool.name)
@@ -208,7 +190,7 @@ class Session:
 
 
 def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
-    """The tool that an entry of `tools/list` describes, or why it is none."""
+    """The tool that an entry of `tools/list` describes, or why it cannot be used. Missing texts are made up."""
     if not _is_map(entry):
         return None, f"{entry!r:.100} is no description of a tool"
     name, schema = entry.get("name"), entry.get("inputSchema", {})
@@ -232,7 +214,7 @@ def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
 
 
 def answer(method: str, params: Params) -> Result:
-    """The answer to what a server asks of its client: that it is there, and that it has nothing else to offer."""
+    """Answers a request of a server: `ping`, and that toolrun offers nothing else."""
     if method == "ping":
         return {}
     raise RpcError(METHOD_NOT_FOUND, f"toolrun does not support {method}")

@@ -1,7 +1,7 @@
-"""Keeps the session with one server up: connects, tries again, notices a loss, and says how it stands.
+"""Keeps the session with one server up: connects, retries, notices a loss, and reports the state.
 
-One task for each server decides (`_run`), and one for each session enters and leaves it (`_hold`), because a session
-that fails takes the task that entered it along. Nothing that happens here is felt by another server.
+One task per server decides (`_run`), and one per session enters and leaves it (`_hold`), because a session that fails
+cancels the task that entered it. Servers do not affect each other.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from toolrun.tools.context import current_call
 logger = logging.getLogger("toolrun.mcp")
 
 _STABLE: Final = 10.0
-"""Seconds after which the loss of a session has nothing to do with losses before it."""
+"""Seconds after which the loss of a session counts as the first one again."""
 _GATHER: Final = 0.05
-"""Seconds until tools that have changed are listed again: often several changes come one after the other."""
+"""Seconds between a change of the tools and the next list: often several changes follow each other."""
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
-class State(StrEnum):
+class ConnectionState(StrEnum):
     CONNECTING = "connecting"
-    """An attempt is under way, and none has failed before it. Calls wait for it."""
+    """The first attempt is under way. Calls wait for it."""
     CONNECTED = "connected"
     WAITING = "waiting"
-    """An attempt has failed, and not yet all of them."""
+    """An attempt has failed, and another one follows soon."""
     UNREACHABLE = "unreachable"
-    """All attempts have failed; it is tried again from time to time."""
+    """All attempts have failed; another one follows from time to time."""
     CLOSED = "closed"
 
 
 class Supervisor:
-    """Looks after one server. Belongs to one event loop."""
+    """Keeps one server connected. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -51,26 +51,27 @@ class Supervisor:
         on_listed: Callable[[Supervisor, list[Listed]], None],
         survivors: Callable[[], str],
     ) -> None:
-        """`on_listed` gets the tools whenever they are listed; `survivors` says what works without this server."""
+        """`on_listed` gets the tools whenever the server lists them; `survivors` says what works without it."""
         self.server = server
         self.name = server.name
-        self.state = State.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.error = ""
-        """Why there is none."""
+        """Why there is no session."""
         self.tail = ""
         """The last lines that the server wrote on stderr before that."""
         self.version = ""
-        """The version of the protocol that it speaks, once that is known."""
+        """The version of the protocol that the server speaks, once that is known."""
         self.info = ""
         self.settled = asyncio.Event()
-        """Set when it has been connected, or the first attempts have all failed."""
+        """Set when the server is connected, or the first attempts have all failed."""
         self._on_listed = on_listed
         self._survivors = survivors
         self._news = asyncio.Event()
         """Set when the state changes."""
         self._changed = asyncio.Event()
         """Set when the server says that its tools have changed."""
-        self._session: Session | None = None
+        self.latest_session: Session | None = None
+        """The session, which may have been lost in this very moment: its channel knows."""
         self._channel: Channel | None = None
         self._probes = True
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {server.name}")
@@ -78,22 +79,22 @@ class Supervisor:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait({self._task})
-        self._become(State.CLOSED)
+        self._set_state(ConnectionState.CLOSED)
         self.settled.set()
 
     @property
     def session(self) -> Session | None:
-        """The session, while there is one that can be used."""
-        session = self._session
+        """The session, if there is one and it is not lost."""
+        session = self.latest_session
         return None if session is None or session.channel.lost.is_set() else session
 
     async def connected(self) -> Session:
-        """The session. Waits for one that is about to be there; raises UnavailableError if it does not get there."""
+        """Wait for a session that is being opened. Raises UnavailableError if there is none to wait for."""
         call = current_call.get()
         if call is not None:
             call.phase = f"the MCP server '{self.name}' was not connected"
         while (session := self.session) is None:
-            if self.state not in (State.CONNECTING, State.CONNECTED):
+            if self.state not in (ConnectionState.CONNECTING, ConnectionState.CONNECTED):
                 raise self.unavailable(SideEffects.NOT_STARTED)
             await self._news.wait()
         if call is not None:
@@ -115,19 +116,19 @@ class Supervisor:
             began = monotonic()
             loss = await self._attempt(failures)
             self.error, self.tail = str(loss), loss.tail
-            if self._session is None:
+            if self.latest_session is None:
                 failures += 1
                 self._failed(failures)
             else:
-                self._session = None
+                self.latest_session = None
                 losses = 0 if monotonic() - began >= _STABLE else losses + 1
-                failures = max(0, losses - 1)  # one that is lost again and again is not connected with in a circle
+                failures = max(0, losses - 1)  # a server that is lost again and again gets the backoff, too
                 self._log(logging.WARNING, f"the connection was lost: {loss}. Connecting again.{self._said()}")
             if failures >= len(self.server.mcp.delays):
                 self.settled.set()
 
     def _delay(self, failures: int) -> float:
-        """Seconds before the next attempt, after so many that have failed."""
+        """Seconds before the next attempt, after so many failed ones."""
         mcp = self.server.mcp
         if failures < len(mcp.delays):
             return mcp.delays[failures]
@@ -138,12 +139,12 @@ class Supervisor:
         attempts, delay = len(self.server.mcp.delays), self._delay(failures)
         of = f" of {attempts}" if failures < attempts else ""
         self._log(logging.INFO, f"connection attempt {failures + 1}{of} in {delay:g} s")
-        state = State.WAITING if failures < attempts else State.UNREACHABLE
-        self._become(state if failures else State.CONNECTING)
+        state = ConnectionState.WAITING if failures < attempts else ConnectionState.UNREACHABLE
+        self._set_state(state if failures else ConnectionState.CONNECTING)
         await asyncio.sleep(delay)
 
     async def _attempt(self, failures: int) -> LostError:
-        """One session, from its beginning to its end: why it ended."""
+        """One session, from its start to its end. Returns why it ended."""
         limit, loop = self.server.start_timeout, asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
         holder = loop.create_task(self._hold(opened, failures), name=f"MCP session {self.name}")
@@ -162,7 +163,7 @@ class Supervisor:
         return loss
 
     async def _hold(self, opened: asyncio.Future[None], failures: int) -> None:
-        """Open a session, and stay in it while it lasts."""
+        """Open a session, and stay in it until it ends."""
         self._changed.clear()
         self._channel = None
         async with await self._open() as channel:
@@ -184,7 +185,7 @@ class Supervisor:
             await session.negotiate(self.server.start_timeout, probe=probes)
         except NotSentError:
             raise
-        except BaseException:  # it may have died of the question, or of being asked the other one
+        except BaseException:  # the probe may have killed it, or the handshake: try the other one next time
             self._probes = not probes
             raise
         self._probes = session.is_modern
@@ -193,7 +194,7 @@ class Supervisor:
         handlers = Handlers(answer, self._notified)
         if self.server.transport == "stdio":
             return open_stdio(self.server, handlers)
-        try:  # in a thread: importing the SDK takes longer than others can be kept waiting
+        try:  # in a thread: importing the SDK would hold up the event loop
             module = await asyncio.to_thread(import_module, "toolrun.mcp.client.http_channel")
         except ImportError as error:
             raise LostError(f"servers with a URL need the MCP SDK: pip install 'toolrun[mcp]' ({error})") from error
@@ -204,13 +205,13 @@ class Supervisor:
         about = f"{session.info or 'a server without a name'}, protocol {session.version}, {len(tools)} tools"
         level = logging.WARNING if failures else logging.INFO
         self._log(level, f"MCP connection succeeded on attempt {failures + 1} ({about})")
-        self._session, self.error, self.tail = session, "", ""
+        self.latest_session, self.error, self.tail = session, "", ""
         self._on_listed(self, tools)
-        self._become(State.CONNECTED)
+        self._set_state(ConnectionState.CONNECTED)
         self.settled.set()
 
     async def _next_change(self, channel: Channel) -> bool:
-        """Wait until the tools have changed. False if the session has ended."""
+        """Wait until the tools change. False if the session has ended."""
         async with _running(channel.lost.wait()) as lost, _running(self._changed.wait()) as changed:
             await asyncio.wait({lost, changed}, return_when=asyncio.FIRST_COMPLETED)
         self._changed.clear()
@@ -255,7 +256,7 @@ class Supervisor:
     def _said(self) -> str:
         return f"\nIts stderr:\n{self.tail}" if self.tail else ""
 
-    def _become(self, state: State) -> None:
+    def _set_state(self, state: ConnectionState) -> None:
         self.state = state
         news, self._news = self._news, asyncio.Event()
         news.set()
@@ -273,7 +274,7 @@ async def _running(coroutine: Any) -> AsyncIterator[asyncio.Task[Any]]:
 
 
 def _loss(holder: asyncio.Task[None]) -> LostError:
-    """Why a session ended, whatever was raised there."""
+    """Why a session ended, whatever it raised."""
     error = None if holder.cancelled() else holder.exception()
     while isinstance(error, BaseExceptionGroup):  # the SDK's transports put everything into groups
         error = error.exceptions[0]
@@ -282,5 +283,5 @@ def _loss(holder: asyncio.Task[None]) -> LostError:
     if isinstance(error, RpcError):
         return LostError(f"it answered with error {error.code}: {error.message}")
     if error is not None and not isinstance(error, BadAnswerError | OSError):
-        logger.debug("a session ended in a way that is not known", exc_info=error)
+        logger.debug("a session ended with an unexpected exception", exc_info=error)
     return LostError(str(error or "") or "the session ended")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, Result, Rpc, RpcError
+from toolrun.mcp.client.json_rpc import BadAnswerError, JsonRpc, LostError, NotSentError, Params, Result, RpcError
 from toolrun.mcp.client.session import answer
 from toolrun.tools.context import Progress
 
@@ -19,7 +19,9 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.notified: list[tuple[str, Params]] = []
-        self.rpc = Rpc("test", self._keep, answer, lambda method, params: self.notified.append((method, params)), 1000)
+        self.rpc = JsonRpc(
+            "test", self._keep, answer, lambda method, params: self.notified.append((method, params)), 1000
+        )
 
     def _keep(self, data: bytes) -> None:
         assert data.endswith(b"\n")
@@ -105,7 +107,7 @@ async def test_the_handshake_is_not_cancelled(wire: Wire, method: str) -> None:
 
 
 async def test_a_call_that_has_its_answer_is_not_cancelled_any_more(wire: Wire) -> None:
-    pending = wire.rpc.begin("tools/call", {})
+    pending = wire.rpc.submit("tools/call", {})
     wire.arrives(id=pending.id, result={})
     pending.give_up()
     assert len(wire.sent) == 1
@@ -127,8 +129,8 @@ async def test_what_reads_an_answer_may_fail_without_harm(wire: Wire) -> None:
     def read(result: Result | None, error: Exception | None) -> object:
         raise LookupError("odd")
 
-    first = wire.rpc.begin("a", {}, read=read)
-    second = wire.rpc.begin("a", {})
+    first = wire.rpc.submit("a", {}, read=read)
+    second = wire.rpc.submit("a", {})
     data = b"".join(json.dumps({"id": it.id, "result": {}}).encode() + b"\n" for it in (first, second))
     wire.rpc.received(data)
     assert isinstance((await first.outcome)[1], LookupError)
@@ -137,7 +139,7 @@ async def test_what_reads_an_answer_may_fail_without_harm(wire: Wire) -> None:
 
 async def test_progress_goes_to_its_call_and_keeps_what_else_the_request_says(wire: Wire) -> None:
     seen: list[Progress] = []
-    pending = wire.rpc.begin("a", {"_meta": {"x": 1}, "name": "n"}, on_progress=seen.append)
+    pending = wire.rpc.submit("a", {"_meta": {"x": 1}, "name": "n"}, on_progress=seen.append)
     assert wire.sent[0]["params"] == {"_meta": {"x": 1, "progressToken": pending.id}, "name": "n"}
     wire.arrives(method="notifications/progress", params={"progressToken": pending.id, "progress": 1, "total": 4})
     wire.arrives(method="notifications/progress", params={"progressToken": pending.id, "progress": "much"})
@@ -148,7 +150,7 @@ async def test_progress_goes_to_its_call_and_keeps_what_else_the_request_says(wi
 
 async def test_the_end_is_told_once(wire: Wire) -> None:
     ends: list[bool] = []
-    pending = wire.rpc.begin("a", {})
+    pending = wire.rpc.submit("a", {})
     pending.on_end = lambda: ends.append(True)
     wire.arrives(id=pending.id, result={})
     pending.give_up()
