@@ -1,7 +1,7 @@
-"""Answers of MCP servers made into answers of toolrun, and the other way round. Pure: JSON in, values out.
+"""Converts results of MCP servers to content of toolrun, and results of toolrun to MCP. Pure: JSON in, values out.
 
-A server may be wrong about its own answer. A block that cannot be read becomes a line of text that says so, because the
-tool has acted and a model needs the rest; an answer that is none as a whole is a `ProtocolError`.
+A server may get its own answer wrong. A block that cannot be read becomes a line of text that says so, because the tool
+has acted and a model needs the rest; an answer that is not a result at all is a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -36,23 +36,29 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "audio": ("data", "mimeType"),
     "resource_link": ("uri",),
 }
-"""The kinds of blocks, each with the keys that must hold text. A `resource` has its own inside."""
+"""The types of blocks, each with the keys that must hold text. A `resource` has them one level deeper."""
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[^;,]*)[^,]*;base64,(?P<data>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 2_000
 
 
 def read_result(raw: Mapping[str, object]) -> Content:
-    """The result of `tools/call`. Raises ToolError for one that says `isError`, ProtocolError for one that is none."""
+    """The content of a result of `tools/call`. Raises ToolError if it says `isError`, ProtocolError if it is none."""
     kind = raw.get("resultType", "complete") if isinstance(raw, Mapping) else "complete"
     if kind == "input_required":
         _refuse_questions(raw)
     if not isinstance(raw, Mapping) or kind != "complete":
-        raise ProtocolError(f"The server answered something that is no result of a tool: {show(raw)}")
+        raise ProtocolError(f"The server answered with something that is not the result of a tool: {show(raw)}")
     data = cast(JSON, raw.get("structuredContent"))
     listed = raw.get("content", [] if data is not None else None)
     if not isinstance(listed, list):
         raise ProtocolError(f"The server answered without a list of content: {show(raw)}")
-    blocks = [_read_block(block) for block in listed]
+    blocks: list[Block] = []
+    for block in listed:
+        match block:
+            case {"type": "text", "text": str()}:  # most of them, and there is nothing more to look at
+                blocks.append(block)
+            case _:
+                blocks.append(_read_block(block))
     if raw.get("isError") is True:
         text = render(cast(JSON, blocks)) if blocks else "" if data is None else render(data)
         raise ToolError(text or "The tool failed, and did not say why")
@@ -60,7 +66,7 @@ def read_result(raw: Mapping[str, object]) -> Content:
 
 
 def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:
-    """Of a server that wants something of its user first: what it wants."""
+    """Raises ToolError with what the server asks of its user."""
     requests = raw.get("inputRequests")
     asked = []
     for request in requests.values() if isinstance(requests, Mapping) else ():
@@ -76,15 +82,15 @@ def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:
 def _read_block(block: object) -> Block:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(kind, str):
-        return _text(f"[something that is no block of content: {show(block)}]")
+        return _text(f"[not a block of content: {show(block)}]")
     if kind == "resource":
         fault = _resource_fault(block.get("resource"))
     elif kind in _TEXTS:
         fault = next((f"no '{key}'" for key in _TEXTS[kind] if not isinstance(block.get(key), str)), "")
         fault = fault or _data_fault(block.get("data"))
     else:
-        return _text(f"[{kind}, a kind of content that is not known here: {show(block, _MAX_SHOWN)}]")
-    return _text(f"[{kind}, but it cannot be used: {fault}]") if fault else block
+        return _text(f"[{kind}, an unknown type of content: {show(block, _MAX_SHOWN)}]")
+    return _text(f"[{kind}, not usable: {fault}]") if fault else block
 
 
 def _resource_fault(resource: object) -> str:
@@ -97,7 +103,7 @@ def _resource_fault(resource: object) -> str:
 
 
 def _data_fault(data: object) -> str:
-    """Providers refuse a whole conversation for an image that is not base64."""
+    """Providers reject a whole conversation for one image that is not base64."""
     if not isinstance(data, str):
         return ""
     try:
@@ -108,7 +114,7 @@ def _data_fault(data: object) -> str:
 
 
 def protocol_failure(code: int, message: str, data: object, tool: str) -> CallError:
-    """A JSON-RPC error as the end of the call. The message is the server's, unchanged."""
+    """A JSON-RPC error as the failure of the call. The message is the server's, unchanged."""
     text = message or f"The server of '{tool}' answered with error {code} and no message"
     detail = "" if data is None else data if isinstance(data, str) else show(data, _MAX_SHOWN)
     detail = shorten(detail, _MAX_SHOWN)
@@ -124,7 +130,7 @@ def protocol_failure(code: int, message: str, data: object, tool: str) -> CallEr
 def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]:
     """The answer to a call as a `CallToolResult`.
 
-    Structured content is an object, as the older protocol wants it. It is sent where a tool promises it, or has blocks
+    Structured content is an object, as the older protocol demands. It is sent if the tool promises it, or has blocks
     that say something else; otherwise the text is the same object already.
     """
     if result.error is not None:
@@ -141,7 +147,7 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
 
 
 def _write_block(block: Block, max_chars: int | None) -> Block:
-    """A block in the form of MCP. LangChain, Anthropic and OpenAI each have their own for what is not text."""
+    """A block in the form of MCP. LangChain, Anthropic and OpenAI each have another for images, audio and files."""
     kind, text = block.get("type"), block.get("text")
     if kind == "text" or (kind == "file" and isinstance(text, str)):
         return {**_kept(block), **_text(shorten(str(text), max_chars))}
@@ -163,7 +169,7 @@ def _write_block(block: Block, max_chars: int | None) -> Block:
 
 
 def _media(block: Block) -> tuple[str, str, str]:
-    """Base64 data, its MIME type, and the address of what is elsewhere; empty where there is none."""
+    """Base64 data, its MIME type, and the URL of media that are elsewhere; each may be empty."""
     inner = next(
         (block[key] for key in ("source", "image_url", "file") if isinstance(block.get(key), dict | str)), None
     )

@@ -62,16 +62,16 @@ def test_structured_content_needs_no_blocks_and_may_be_anything() -> None:
 @pytest.mark.parametrize(
     ("block", "text"),
     [
-        ({"type": "video", "data": PNG}, '[video, a kind of content that is not known here: {"type": "video",'),
-        ({"type": "image", "data": PNG}, "[image, but it cannot be used: no 'mimeType']"),
-        ({"type": "image", "data": "not base64!", "mimeType": "x"}, "[image, but it cannot be used: its data is not"),
-        ({"type": "audio", "data": "ü", "mimeType": "x"}, "[audio, but it cannot be used: its data is not base64"),
-        ({"type": "text", "text": 5}, "[text, but it cannot be used: no 'text']"),
-        ({"type": "resource", "resource": {"uri": "x:"}}, "[resource, but it cannot be used: neither 'text' nor"),
-        ({"type": "resource", "resource": 5}, "[resource, but it cannot be used: no 'uri']"),
-        ({"text": "no type"}, "[something that is no block of content: "),
-        ("a string", '[something that is no block of content: "a string"]'),
-        (None, "[something that is no block of content: null]"),
+        ({"type": "video", "data": PNG}, '[video, an unknown type of content: {"type": "video",'),
+        ({"type": "image", "data": PNG}, "[image, not usable: no 'mimeType']"),
+        ({"type": "image", "data": "not base64!", "mimeType": "x"}, "[image, not usable: its data is not"),
+        ({"type": "audio", "data": "ü", "mimeType": "x"}, "[audio, not usable: its data is not base64"),
+        ({"type": "text", "text": 5}, "[text, not usable: no 'text']"),
+        ({"type": "resource", "resource": {"uri": "x:"}}, "[resource, not usable: neither 'text' nor"),
+        ({"type": "resource", "resource": 5}, "[resource, not usable: no 'uri']"),
+        ({"text": "no type"}, "[not a block of content: "),
+        ("a string", '[not a block of content: "a string"]'),
+        (None, "[not a block of content: null]"),
     ],
 )
 def test_a_block_that_cannot_be_read_is_told_and_costs_the_others_nothing(block: object, text: str) -> None:
