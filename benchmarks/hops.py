@@ -153,8 +153,7 @@ def _executing(executor: ToolExecutor, name: str) -> Call:
 @asynccontextmanager
 async def http_in() -> AsyncIterator[Call]:
     """A POST to the application that `toolrun serve --http` runs, without a web server around it."""
-    from toolrun.mcp.server.fast_path import Exchange
-    from toolrun.mcp.server.http_server import MAX_BODY, PATH, Address, Guard
+    from toolrun.mcp.server.http_server import PATH, Address, http_app
     from toolrun.mcp.server.mcp_server import McpServer
 
     @tool
@@ -165,10 +164,7 @@ async def http_in() -> AsyncIterator[Call]:
     manager = ToolManager([add])
     executor = ToolExecutor(manager)
 
-    async def refuse(*_: Any) -> None:
-        raise AssertionError("the call was passed on to the SDK")
-
-    app = Guard(Exchange(refuse, McpServer(manager, executor), PATH, MAX_BODY), Address("127.0.0.1", 80))
+    app = http_app(McpServer(manager, executor), Address("127.0.0.1", 80))
     params = {"name": "add", "arguments": ARGUMENTS, "_meta": META}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     headers = {

@@ -139,8 +139,9 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
         if result.side_effects is not None:
             meta["toolrun/sideEffects"] = str(result.side_effects)
         return {"content": [_text(shorten(text, result.max_chars))], "isError": True, "_meta": meta}
-    blocks = [_write_block(block, result.max_chars) for block in result.content] or [_text(result.text)]
-    answer: dict[str, JSON] = {"content": cast(JSON, blocks), "isError": False}
+    blocks = [_write_block(block, result.max_chars) for block in result.content]
+    content = cast(JSON, blocks or [{"type": "text", "text": result.text}])
+    answer: dict[str, JSON] = {"content": content, "isError": False}
     if isinstance(result.result, dict) and (has_output_schema or result.content):
         answer["structuredContent"] = result.result
     return answer

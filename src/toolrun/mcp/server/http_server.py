@@ -1,8 +1,8 @@
 """MCP over streamable HTTP, both eras, at one address and the path /mcp.
 
-Who may ask is decided before a request is read: a name by which the server is known (a web page that was made to
-resolve to this machine does not know it), a page of the same names if a browser sends it, the token if there is one,
-and JSON. Beyond this machine there must be a token.
+The guard decides by the head of a request whether it is read at all. The client must use a name of this server (which a
+web page whose own name resolves to this machine does not), a browser must send it from a page under such a name, and it
+needs the token, if there is one, and JSON. An address beyond this machine requires a token.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,23 +23,25 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from toolrun.errors import ConfigError
 from toolrun.json import dumps
-from toolrun.mcp.server.fast_path import App, Exchange, Message, Receive, Scope, Send
+from toolrun.mcp.server.fast_path import HAS_BEGUN, App, FastPath, Receive, Scope, Send
 from toolrun.mcp.server.mcp_server import McpServer
 
 PATH: Final = "/mcp"
 MAX_BODY: Final = 16 * 1024 * 1024
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_PORT: Final = re.compile(r":[0-9]+\Z")
+"""At the end of a Host header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and who may ask."""
+    """Where to listen, and whose requests to accept."""
 
     host: str
     port: int
     token: str = ""
     allowed_hosts: tuple[str, ...] = ()
-    """Names by which clients know this server, besides those that it knows itself."""
+    """Names that clients use for this server, besides those that it finds out itself."""
 
     @property
     def is_loopback(self) -> bool:
@@ -50,17 +53,17 @@ class Address:
             return False
 
     def url(self, port: int) -> str:
-        """What clients are given; `port` is the one that is listened on."""
+        """The URL for clients; `port` is the one that the server listens on."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}{PATH}"
 
     def names(self) -> frozenset[str]:
-        """What may stand in a Host header, without the port."""
+        """The names that a Host header may have, without the port."""
         own = [f"[{self.host}]" if ":" in self.host else self.host, socket.gethostname()]
         return frozenset(name.lower() for name in (*_LOOPBACK, *own, *self.allowed_hosts))
 
 
 def read_address(text: str, token: str, allowed_hosts: Iterable[str]) -> Address:
-    """`PORT`, `HOST:PORT` or `[::1]:PORT`. Raises ConfigError for what is no address, or needs a token."""
+    """`PORT`, `HOST:PORT` or `[::1]:PORT`. Raises ConfigError for anything else, and if the token is missing."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"--http {text}: this is no address; write --http 8000 or --http HOST:8000")
@@ -75,7 +78,7 @@ def read_address(text: str, token: str, allowed_hosts: Iterable[str]) -> Address
 
 
 def listen(address: Address) -> socket.socket:
-    """Raises ConfigError if the address cannot be listened on."""
+    """Raises ConfigError if the address is taken or not this machine's."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # With the protocol named: otherwise asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -91,13 +94,8 @@ def listen(address: Address) -> socket.socket:
 
 
 async def serve_http(server: McpServer, address: Address, listening: socket.socket) -> None:
-    """Serve until cancelled. Then streams are closed and calls that are under way are given up."""
-    app = server.sdk.streamable_http_app(
-        streamable_http_path=PATH,
-        max_request_body_size=MAX_BODY,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has checked
-    )
-    guard = Guard(Exchange(app, server, PATH, MAX_BODY), address)
+    """Serve until cancelled. Then streams are closed, and calls that still run are given up."""
+    guard = http_app(server, address)
     http = _Http(
         uvicorn.Config(guard, lifespan="off", ws="none", log_config=None, access_log=False, server_header=False)
     )
@@ -111,15 +109,25 @@ async def serve_http(server: McpServer, address: Address, listening: socket.sock
         await serving
 
 
+def http_app(server: McpServer, address: Address) -> Guard:
+    """The whole ASGI application: the guard, then the fast path, then the SDK."""
+    app = server.sdk.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has checked
+    )
+    return Guard(FastPath(app, server, PATH, MAX_BODY), address)
+
+
 class _Http(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the command's."""
+        """Signals are handled by the command."""
         yield
 
 
 class Guard:
-    """Refuses requests by what their head says. An ASGI application around another."""
+    """An ASGI application that refuses requests by their head, and passes the others on to another application."""
 
     def __init__(self, app: App, address: Address) -> None:
         self._app = app
@@ -137,7 +145,20 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        await self._pass_on(scope, receive, send)
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._is_stopping:
+                raise
+            if HAS_BEGUN in scope:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await _answer(send, 503, "the server is stopping")
+        finally:
+            self._running.discard(task)
 
     def stop(self) -> None:
         self._is_stopping = True
@@ -149,48 +170,19 @@ class Guard:
         found = dict(headers)
         if self._expected and not hmac.compare_digest(found.get(b"authorization", b""), self._expected):
             return 401, "this server needs its token: send 'Authorization: Bearer TOKEN'"
-        host = _name(found.get(b"host", b"").decode("latin-1"))
+        host = _PORT.sub("", found.get(b"host", b"").decode("latin-1")).lower()
         if host not in self._names:
             return 421, f"'{host}' is no name of this server; start it with --allowed-host {host or 'NAME'} if it is"
         origin = found.get(b"origin")
-        if origin is not None and _name(urlsplit(origin.decode("latin-1")).netloc) not in self._names:
+        if origin is not None and not self._is_ours(origin):
             return 403, "pages from there may not call this server; --allowed-host NAME lets those of NAME"
-        if method == "POST" and not _is_json(found.get(b"content-type", b"")):
+        media_type = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if method == "POST" and media_type != b"application/json":
             return 415, "send JSON: 'Content-Type: application/json'"
         return None
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        has_begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
-        try:
-            await self._app(scope, receive, watched)
-        except asyncio.CancelledError:
-            if not self._is_stopping:
-                raise
-            if has_begun:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-            else:
-                await _answer(send, 503, "the server is stopping")
-        finally:
-            self._running.discard(task)
-
-
-def _name(host: str) -> str:
-    """A Host header without its port."""
-    bare, colon, port = host.rpartition(":")
-    return (bare if colon and port.isdecimal() else host).lower()
-
-
-def _is_json(content_type: bytes) -> bool:
-    return content_type.partition(b";")[0].strip().lower() == b"application/json"
+    def _is_ours(self, origin: bytes) -> bool:
+        return _PORT.sub("", urlsplit(origin.decode("latin-1")).netloc).lower() in self._names
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:

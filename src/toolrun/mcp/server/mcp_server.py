@@ -1,8 +1,8 @@
 """toolrun as an MCP server: every tool of a manager, called through the one executor. Knows nothing of transports.
 
-The SDK's low-level server speaks the protocol, both eras of it. Two requests are answered before it looks at them:
-`tools/list`, whose answer is rendered once and kept until the tools change, and `tools/call`, so that neither costs
-more with every tool there is. What they get is well-formed, or goes the SDK's own way and is refused there.
+The SDK's low-level server speaks both eras of the protocol. Two requests are answered before the SDK sees them:
+`tools/list`, whose answer is rendered once and kept until the tools change, and `tools/call`, so that neither gets more
+expensive with the number of tools. A request that is not well-formed goes to the SDK, which refuses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
 from toolrun.json import JSON
 from toolrun.mcp.call_result import write_result
-from toolrun.mcp.server.tool_list import Catalog
+from toolrun.mcp.server.tool_list import ServedTool, ToolList
 from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.manager import ToolManager
 from toolrun.version import __version__
@@ -42,11 +42,11 @@ from toolrun.version import __version__
 logger = logging.getLogger("toolrun.serve")
 
 PAGE: Final = 1000
-"""Tools in one answer to `tools/list`. Many clients ask for the first page only, so it is a large one."""
+"""Tools in one answer to `tools/list`. Many clients ask for the first page only, so pages are large."""
 _SETTLING: Final = 0.05
-"""Seconds for which changes are collected: tools come and go by the file and by the server."""
+"""Seconds for which changes are collected: the tools of a file or a server change together."""
 _FIRST_LIST: Final = 10.0
-"""Seconds that the first list waits for servers; clients that are not told of changes would never see their tools."""
+"""Seconds that the first list waits for servers. Clients that ignore changes would never see their tools."""
 _MAX_REPORTS: Final = 256
 """Reports of progress that wait for a client to read; then the oldest are dropped."""
 
@@ -59,15 +59,15 @@ class McpServer:
     def __init__(
         self, manager: ToolManager, executor: ToolExecutor, ready: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """`ready` waits for tools that are still to come; the first list waits with it for a while."""
+        """`ready` waits for the tools of servers that are still connecting; the first list waits for it."""
         self._ready = ready
         self._manager = manager
         self._executor = executor
-        self._catalog = Catalog(manager)
+        self.tools = ToolList(manager)
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
         self._sessions: dict[int, asyncio.Event] = {}
-        """Of each client of the handshake era: what is set when it is to be told that the tools have changed."""
+        """Of each client of the handshake era: set when the tools have changed, and the client must be told."""
         self.sdk = _SdkServer(
             "toolrun",
             version=__version__,
@@ -82,11 +82,11 @@ class McpServer:
 
     @asynccontextmanager
     async def announcing(self) -> AsyncIterator[None]:
-        """Meanwhile clients are told when the tools change. At the end streams that wait for it are closed."""
+        """Announce changes of the tools to clients. At the end, the streams of those that listen are closed."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
-            self._catalog.clear()
+            self.tools.clear()
             loop.call_soon_threadsafe(changed.set)
 
         self._manager.on_change.append(tell)
@@ -109,9 +109,9 @@ class McpServer:
             await self._bus.publish(ToolsListChanged())
 
     async def _on_initialized(self, ctx: Context, params: NotificationParams) -> None:
-        """Stays with a client of the handshake era, and tells it of changes, until the SDK ends this task with it.
+        """Announce changes to a client of the handshake era, until the SDK ends this task with the connection.
 
-        A client that says more than once that it is initialized is the same client: its parameters are one object.
+        A client may say more than once that it is initialized. It is known by its parameters, which are one object.
         """
         client = id(ctx.session.client_params)
         if ctx.session.client_params is None or client in self._sessions:
@@ -126,7 +126,7 @@ class McpServer:
             del self._sessions[client]
 
     async def _answer_at_once(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """What the SDK calls for every message. Anything that is not plainly in order is left to the SDK."""
+        """The SDK calls this for every message. Whatever is not a well-formed call or list is left to the SDK."""
         params = ctx.params if ctx.params is not None else {}
         if ctx.request_id is None or not _is_open(ctx):
             return await call_next(ctx)
@@ -152,52 +152,53 @@ class McpServer:
                 async with asyncio.timeout(_FIRST_LIST):
                     await self._ready()
             self._ready = None
-        rendering, start = self._catalog.rendering(), 0
+        rendered, start = self.tools.rendered(), 0
         if cursor is not None:
             last = _decoded(cursor)
-            if last not in rendering.offers:
+            if last not in rendered.tools:
                 message = "Invalid cursor: the tools have changed since; list them again without one"
                 raise MCPError(INVALID_PARAMS, message)
-            start = rendering.offers[last].position + 1
+            start = rendered.tools[last].position + 1
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        tools, last_name = rendering.page(start, PAGE, is_modern)
+        tools, last_name = rendered.page(start, PAGE, is_modern)
         answer: dict[str, Any] = {"tools": tools}
         if last_name is not None:
             answer["nextCursor"] = _encoded(last_name)
-        if is_modern:  # ttlMs: a client that wants to know of changes has a stream for it
+        if is_modern:  # ttlMs: there is a stream for clients that want to hear of changes
             answer |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": self._stamp}
         return answer
 
     async def _call(self, ctx: Context, name: str, arguments: dict[str, JSON] | None) -> dict[str, Any]:
-        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        is_modern, tool = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS, self.tools.find(name)
         if ctx.meta is None or ctx.meta.get("progress_token") is None:
-            return await self.call(name, arguments, is_modern)
+            return await self.call(name, tool, arguments, is_modern)
         async with _reporting(ctx) as report:
-            return await self.call(name, arguments, is_modern, report)
+            return await self.call(name, tool, arguments, is_modern, report)
 
     async def call(
-        self, name: str, arguments: dict[str, JSON] | None, is_modern: bool, on_progress: OnProgress | None = None
+        self,
+        name: str,
+        tool: ServedTool | None,
+        arguments: dict[str, JSON] | None,
+        is_modern: bool,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """The `CallToolResult` of a call. Raises MCPError for an unknown tool."""
-        offer = self._catalog.find(name)
-        tool = offer.tool_name if offer is not None else name
-        result = await self._executor.execute(tool, arguments, on_progress=on_progress)
+        """The `CallToolResult` of a call. `tool` is what was found under the name. Raises MCPError if none comes."""
+        tool_name = tool.tool_name if tool is not None else name
+        result = await self._executor.execute(tool_name, arguments, on_progress=on_progress)
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, result.text.removeprefix("Error: "))
-        offer = offer or self._catalog.find(name)  # the call may have waited for the tool to come
-        answer: dict[str, Any] = write_result(result, False) if offer is None else offer.answer(result, is_modern)
+        tool = tool or self.tools.find(name)  # the call may have waited for its server
+        has_schema = tool is not None and tool.output is not None
+        answer: dict[str, Any] = tool.answer(result, is_modern) if tool and has_schema else write_result(result, False)
         if is_modern:
             answer["resultType"] = "complete"
-            answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}  # a failure has some of its own
+            answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}  # a failure has its own
         return answer
 
-    def wants_headers(self, name: str) -> bool:
-        """Whether a tool wants some of its arguments as HTTP headers, too."""
-        return self._input_schema(name) is not None
-
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        offer = self._catalog.find(name)
-        return offer.header_schema if offer is not None else None
+        tool = self.tools.find(name)
+        return tool.header_schema if tool is not None else None
 
 
 class _SdkServer(Server[Any]):
@@ -207,19 +208,19 @@ class _SdkServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Its HTTP transport asks for no options, and clients would be told that the tools never change."""
+        """The SDK's HTTP transport passes no options, and would tell clients that the tools never change."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 def _is_open(ctx: Context) -> bool:
-    """Whether the client may ask for something: in the handshake era only after the handshake."""
+    """Whether the client may send requests: in the handshake era only after the handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.client_params is not None
 
 
 @asynccontextmanager
 async def _reporting(ctx: Context) -> AsyncIterator[OnProgress]:
-    """What takes reports of progress and sends them, in order and before the answer."""
+    """Yields a function that takes reports of progress. They are sent in order, and before the answer."""
     reports: deque[Progress] = deque(maxlen=_MAX_REPORTS)
     news = asyncio.Event()
     is_over = False

@@ -1,6 +1,7 @@
-"""What MCP clients see of the tools: names that every provider takes, definitions in the form of the protocol, answers.
+"""The tools as MCP clients see them: names that every provider accepts, definitions in the form of MCP, and answers.
 
-Made when it is first asked for and kept until the tools change, so that a call does not cost more with every tool.
+The list is rendered when it is first needed and kept until the tools change, so that a call costs the same however many
+tools there are.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ Definition = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServedTool:
     """One tool as clients see it."""
 
     tool_name: str
-    """Its name here."""
+    """Its name in toolrun."""
     position: int
     definition: Definition
     legacy: Definition
-    """The definition for clients of the handshake era, where a result is described only if it is an object."""
+    """The definition for clients of the handshake era, which has an output schema only if it describes an object."""
     header_schema: Mapping[str, Any] | None
-    """The schema of the arguments, if some of them are to be repeated as HTTP headers."""
+    """The schema of the arguments, if it marks some that HTTP repeats in headers."""
     output: OutputSchema | None
-    """What the definition promises of a result."""
+    """The output schema, if the tool has one."""
 
     def answer(self, result: ToolResult, is_modern: bool) -> dict[str, Any]:
         """The `CallToolResult` for a call of this tool."""
@@ -47,82 +48,80 @@ class Offer:
             return answer
         if is_modern and result.result is not None:
             answer["structuredContent"] = result.result  # of any type
-        # Clients refuse an answer that is not what its schema says, and would know nothing of what the tool did.
+        # Clients reject an answer that does not match the schema, and would not learn what the tool did.
         problem = (
             self.output.problem(answer["structuredContent"]) if "structuredContent" in answer else "it is no object"
         )
         if problem is None:
             return answer
-        logger.warning("%s: the result is not what its output schema says: %s", self.tool_name, problem)
-        text = f"The tool succeeded, but its result is not what its output schema says: {problem}\n{result.text}"
+        logger.warning("%s: the result does not match its output schema: %s", self.tool_name, problem)
+        text = f"The tool succeeded, but its result does not match its output schema: {problem}\n{result.text}"
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class RenderedList:
     """All tools at one time."""
 
-    offers: dict[str, Offer]
+    tools: dict[str, ServedTool]
     """By the name for clients, in order."""
-    by_tool: dict[str, Offer]
-    """By the name here."""
+    by_tool_name: dict[str, ServedTool]
+    """By the name in toolrun."""
     modern: list[Definition]
     legacy: list[Definition]
 
     def page(self, start: int, count: int, is_modern: bool) -> tuple[list[Definition], str | None]:
-        """Definitions from a position on, and the name of the last one if there are more."""
+        """Definitions from a position on, and the name of the last one if more follow."""
         every = self.modern if is_modern else self.legacy
         tools = every[start : start + count]
         return tools, tools[-1]["name"] if start + count < len(every) else None
 
 
-class Catalog:
+class ToolList:
     """The tools of a manager as clients see them."""
 
     def __init__(self, manager: ToolManager) -> None:
         self._manager = manager
-        self._rendering: Rendering | None = None
+        self._rendered: RenderedList | None = None
         self._changes = 0
 
     def clear(self) -> None:
         """The tools have changed. May be called from any thread."""
         self._changes += 1
-        self._rendering = None
+        self._rendered = None
 
-    def rendering(self) -> Rendering:
-        rendering, changes = self._rendering, self._changes
-        if rendering is None:
-            rendering = self._render()
+    def rendered(self) -> RenderedList:
+        rendered, changes = self._rendered, self._changes
+        if rendered is None:
+            rendered = self._render()
             if changes == self._changes:
-                self._rendering = rendering
-        return rendering
+                self._rendered = rendered
+        return rendered
 
-    def find(self, name: str) -> Offer | None:
-        """The tool that a client means; those who know the name that it has here may use that."""
-        rendering = self.rendering()
-        found = rendering.offers.get(name)
+    def find(self, name: str) -> ServedTool | None:
+        """The tool that a client means. Clients may use its name in toolrun as well."""
+        rendered = self._rendered or self.rendered()
+        found = rendered.tools.get(name)
         if found is None and (tool := self._manager.get(name)) is not None:
-            found = rendering.by_tool.get(tool.name)
+            found = rendered.by_tool_name.get(tool.name)
         return found
 
-    def _render(self) -> Rendering:
+    def _render(self) -> RenderedList:
         tools = dict(self._manager.by_name)
         names = {here: name for name, here in provider_names(tools).items()}
-        offers: dict[str, Offer] = {}
+        served: dict[str, ServedTool] = {}
         for tool in tools.values():
             try:
-                offer = _offer(tool, names[tool.name], len(offers))
+                served[names[tool.name]] = _serve(tool, names[tool.name], len(served))
             except (TypeError, ValueError) as error:
                 logger.warning("tool '%s' is not offered: it cannot be described as JSON (%s)", tool.name, error)
-                continue
-            offers[names[tool.name]] = offer
-        every = offers.values()
-        by_tool = {offer.tool_name: offer for offer in every}
-        return Rendering(offers, by_tool, [offer.definition for offer in every], [offer.legacy for offer in every])
+        every = served.values()
+        by_tool_name = {it.tool_name: it for it in every}
+        return RenderedList(served, by_tool_name, [it.definition for it in every], [it.legacy for it in every])
 
 
-def _offer(tool: Any, name: str, position: int) -> Offer:
-    """Raises TypeError or ValueError for what is not JSON."""
+def _serve(tool: Any, name: str, position: int) -> ServedTool:
+    """Raises TypeError or ValueError if its description is not JSON."""
     schema, promise = _object_or_none(tool, "output_schema"), None
     if schema is not None:
         try:
@@ -139,12 +138,12 @@ def _offer(tool: Any, name: str, position: int) -> Offer:
         "annotations": _object_or_none(tool, "annotations"),
     }
     text = dumps({key: value for key, value in parts.items() if value})
-    definition: Definition = loads(text)  # nobody else has it, so nobody else changes it
+    definition: Definition = loads(text)  # a copy, so that nobody else changes it
     legacy = definition
     if schema is not None and schema.get("type") != "object":
         legacy = {key: value for key, value in definition.items() if key != "outputSchema"}
     headers = definition["inputSchema"] if b'"x-mcp-header"' in text else None
-    return Offer(tool.name, position, definition, legacy, headers, promise)
+    return ServedTool(tool.name, position, definition, legacy, headers, promise)
 
 
 def _object_or_none(tool: Any, attribute: str) -> Mapping[str, JSON] | None:

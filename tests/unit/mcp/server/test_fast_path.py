@@ -13,7 +13,7 @@ import pytest_asyncio
 from support.serving import headers, request
 from toolrun import ToolError, ToolExecutor, tool
 from toolrun.mcp.server import fast_path
-from toolrun.mcp.server.fast_path import App, Exchange
+from toolrun.mcp.server.fast_path import App, FastPath
 from toolrun.mcp.server.mcp_server import McpServer
 
 LIMIT = 30.0
@@ -61,7 +61,7 @@ class Apps:
         self.server = McpServer(executor.manager, executor)
         self.sdk: App = self.server.sdk.streamable_http_app(host="0.0.0.0", max_request_body_size=MAX_BODY)
         self.passed_on = 0
-        self.ours = Exchange(self._note, self.server, "/mcp", MAX_BODY)
+        self.ours = FastPath(self._note, self.server, "/mcp", MAX_BODY)
 
     async def _note(self, scope: Any, receive: Any, send: Any) -> None:
         self.passed_on += 1
@@ -189,7 +189,7 @@ async def test_a_client_that_goes_away_cancels_its_call(
         finally:
             ended.set()
 
-    apps.server._catalog.clear()  # as it does itself while it announces
+    apps.server.tools.clear()  # as it does itself while it announces
     wire = Wire(*call("endless"))
     running = asyncio.create_task(apps.ours(wire.scope, wire.receive, wire.send))
     await asyncio.wait_for(started.wait(), LIMIT)
@@ -213,7 +213,7 @@ async def test_a_client_that_waits_long_gets_signs_of_life(
         await goes_on.wait()
         return "done"
 
-    apps.server._catalog.clear()
+    apps.server.tools.clear()
     wire = Wire(*call("patient"))
     running = asyncio.create_task(apps.ours(wire.scope, wire.receive, wire.send))
     async with asyncio.timeout(LIMIT):

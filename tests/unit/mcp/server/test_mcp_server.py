@@ -106,7 +106,7 @@ async def test_a_result_that_breaks_its_promise_is_an_error_that_tells_it(
     assert result.is_error
     [block] = result.content
     assert block.type == "text"
-    assert "succeeded, but its result is not what its output schema says" in block.text
+    assert "succeeded, but its result does not match its output schema" in block.text
     assert '{"city":5}' in block.text
     assert "lying" in caplog.text
 
