@@ -1,13 +1,13 @@
-"""Whether the structured content of an answer is what its tool promised. Pure, and always quick.
+"""Checks the structured content of an answer against the output schema of its tool. Pure, and always quick.
 
-Schema and answer both come from a stranger. The schema is compiled by our own validator, which refuses what is too
-large or refers to something outside; from the rest a bound for the work follows. An answer that could take longer than
-about a fifth of a second is not checked, and passed on with a line in the log. The SDK's own check has no such limit:
-one pattern freezes it for ever.
+Schema and answer both come from a stranger. Our own validator compiles the schema, and refuses one that is too large or
+refers to something outside; for the others it knows a bound of the work. An answer whose check could take longer than
+about a fifth of a second is passed on unchecked, with a line in the log. The SDK's own check has no such limit: one
+pattern freezes it for ever.
 
-An answer that breaks the promise ends the call as a `ProtocolError`, as it does in the SDK: a program that relies on
-the schema must not be given something else. The tool has run all the same, so what it said is kept in the detail. An
-answer without structured content has nothing to be checked.
+An answer that does not match ends the call with a `ProtocolError`, as in the SDK: a program that relies on the schema
+must not get something else. The tool has run all the same, so the error's detail has what it said. An answer without
+structured content is not checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the tools of several servers are called here. Pure: sets of names in, a table out.
+"""Names for the tools of several servers. Pure: sets of names in, a table out.
 
-A tool keeps its name if it is alone with it and every provider takes it. Otherwise it gets another one; the table leads
-back to the server and to the name that the server knows. A table depends on what is named, never on the order.
+A tool keeps its name if no other tool has it and every provider accepts it. Otherwise it gets another one; the table
+leads back to the server and to the name that the server knows. The table depends on the set of names, not their order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from toolrun.tools.naming import NameRule, fit_names
 
 PROVIDERS: Final = NameRule("A-Za-z0-9_-", 64)
-"""What Anthropic and OpenAI take. Our own tools may also have dots and twice the length."""
+"""What Anthropic and OpenAI accept. Our own names may also have dots, and be twice as long."""
 
 
 def name_tools(tools: Mapping[str, Iterable[str]], taken: Collection[str] = ()) -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ from toolrun.config.model import Config
 from toolrun.config.parse import parse_toml
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
-from toolrun.mcp.hosts.host_files import FoundServer, Place, existing, expanded, places, read_file
+from toolrun.mcp.hosts.host_files import FoundServer, HostFile, existing, expanded, host_files, read_file
 from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
 from toolrun.runtime import read_config
 from toolrun.text import suggestion
@@ -32,7 +32,7 @@ _READ: Final = "read from its file"
 class Found:
     """A server and where it was found."""
 
-    place: Place
+    place: HostFile
     server: FoundServer
     state: str
     """Whether toolrun uses it already."""
@@ -99,9 +99,9 @@ def _search(config: Config, source: str | None) -> tuple[list[Found], bool]:
     found: list[Found] = []
     has_failed = False
     if source is not None:
-        looked_at = [Place("", Path(source).expanduser().absolute())]
+        looked_at = [HostFile("", Path(source).expanduser().absolute())]
     else:
-        looked_at = list(existing(places(config.root, os.environ)))
+        looked_at = list(existing(host_files(config.root, os.environ)))
     used = {(config.root / Path(file).expanduser()).resolve() for file in config.mcp.files}
     for place in looked_at:
         try:

@@ -20,7 +20,7 @@ from toolrun.cli.output import claim_stdout, complain, inform, near
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
-from toolrun.mcp.hosts.host_files import places
+from toolrun.mcp.hosts.host_files import host_files
 from toolrun.runtime import read_config
 
 
@@ -70,7 +70,7 @@ def command(invocation: Invocation, client: str, name: str | None, only_prints: 
     if config.path is None:
         raise ConfigError("there is no toolrun.toml here or above; 'toolrun new NAME' writes one")
     target = CLIENTS[client]
-    path = next(place.path for place in places(config.root, os.environ) if place.client == client)
+    path = next(place.path for place in host_files(config.root, os.environ) if place.client == client)
     name = name or _default_name(target, config.root)
     entry = _entry(target, config.path)
     output = claim_stdout()

@@ -1,6 +1,7 @@
-"""The tools of MCP servers: puts them into a manager, and keeps them there as the servers have them.
+"""The tools of MCP servers: adds them to a manager, and follows the lists of the servers.
 
-A server that is lost keeps its tools, which say that it is not available; a tool goes when its server lists without it.
+The tools of a server that is lost stay, and their calls say that it is not available. A tool is removed when its server
+lists its tools without it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from toolrun.processes.local import LocalEngine
 from toolrun.tools.manager import ToolManager, logger
 
 _SHOWN = 20
-"""How many names of tools an error shows."""
+"""How many tool names an error shows."""
 
 
 class McpSource:
-    """The servers of a project. Belongs to the event loop that it is made in, where connecting begins at once."""
+    """The servers of a project. Belongs to the event loop that it is made in, and starts to connect at once."""
 
     def __init__(
         self,
@@ -38,42 +39,44 @@ class McpSource:
         self._engine = LocalEngine()
         self._listed: dict[str, dict[str, Listed]] = {}
         self._tools: dict[str, McpTool] = {}
-        """Those in the manager, by their names there."""
+        """Our tools in the manager, by their names there."""
         self._refused: dict[str, Listed] = {}
-        """Those that the manager does not take, so that this is said once."""
+        """Tools that the manager rejected, so that each is reported once."""
         self._is_open = False
         self._news = asyncio.Event()
-        """Set when there may be other tools, or a server has settled."""
+        """Set when tools may have changed, or a server has settled."""
         self.supervisors = [
             Supervisor(
-                Server(name, settings, config.mcp, config.root, environ, self._engine), self._take, self._survivors
+                Server(name, settings, config.mcp, config.root, environ, self._engine),
+                self._on_listed,
+                self._survivors,
             )
             for name, settings in servers.items()
         ]
         self._settling = [asyncio.ensure_future(self._settled(supervisor)) for supervisor in self.supervisors]
 
     def open(self) -> None:
-        """Begin to put tools into the manager, once the tools of other sources, which go before, are there."""
+        """Start to add tools to the manager. Called when the tools of other sources are there, which come first."""
         self._is_open = True
         self._update()
 
     @property
     def is_settled(self) -> bool:
-        """Whether every server is connected or has used its first attempts."""
+        """Whether every server is connected, or its first attempts have all failed."""
         return all(supervisor.settled.is_set() for supervisor in self.supervisors)
 
     async def ready(self) -> None:
-        """Wait until every server is connected or has used its first attempts."""
+        """Wait until every server is connected, or its first attempts have all failed."""
         for supervisor in self.supervisors:
             await supervisor.settled.wait()
 
     async def wait_for(self, name: str) -> None:
-        """Wait until there is a tool of that name, or none can be expected any more."""
+        """Wait until there is a tool of that name, or all servers have settled."""
         while name not in self._manager and not self.is_settled:
             await self._news.wait()
 
     def missing(self) -> str:
-        """Which servers are not there, for a model that asks for a tool that is not known."""
+        """Which servers are not connected, for a model that asks for an unknown tool."""
         lost = [it for it in self.supervisors if it.session is None]
         named = "; ".join(f"'{it.name}' ({it.error or 'not connected yet'})" for it in lost)
         return f"The tools of these MCP servers are not known now: {named}" if lost else ""
@@ -87,7 +90,7 @@ class McpSource:
         await supervisor.settled.wait()
         self._announce()
 
-    def _take(self, supervisor: Supervisor, listed: list[Listed]) -> None:
+    def _on_listed(self, supervisor: Supervisor, listed: list[Listed]) -> None:
         settings = supervisor.server.settings
         self._listed[supervisor.name] = {tool.name: tool for tool in listed if _is_wanted(tool.name, settings)}
         if self._is_open:
@@ -95,7 +98,7 @@ class McpSource:
         self._announce()
 
     def _update(self) -> None:
-        """Make the manager have the tools that are listed. A tool that has not changed is left as it is."""
+        """Bring the manager in line with the lists. A tool that has not changed stays the same object."""
         by_name = self._manager.by_name
         others = [name for name, tool in by_name.items() if self._tools.get(name) is not tool]
         table = name_tools(self._listed, others)

@@ -1,8 +1,8 @@
-"""The files in which other programs keep their MCP servers: where they are, and what they say. Starts nothing.
+"""The files in which other programs keep their MCP servers: where they are, and what they contain. Starts nothing.
 
-Claude (Code and Desktop), Cursor and VS Code each write references to variables in their own way. They are put into
-toolrun's own form first, `${VAR}`, which is also what `toolrun import` copies; then they are replaced, per server: one
-whose variable is missing is reported, and the others can be used.
+Claude (Code and Desktop), Cursor and VS Code each have their own syntax for references to variables. It is translated
+to toolrun's `${VAR}` first, which is also what `toolrun import` copies; then the references are replaced, server by
+server: one whose variable is missing is reported, and the others can be used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolrun.mcp.hosts import jsonc
 from toolrun.text import show
 
 SECTIONS: Final = ("mcpServers", "servers")
-"""Under which key servers stand: the first everywhere but in VS Code."""
+"""The keys that hold the servers: the first everywhere but in VS Code."""
 _TRANSPORTS: Final = {
     "stdio": "stdio",
     "http": "http",
@@ -40,7 +40,7 @@ _PROJECT_FOLDERS: Final = (".vscode", ".cursor")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostFile:
     """A file in which a program looks for its servers."""
 
     client: str
@@ -49,29 +49,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """A server of such a file."""
+    """A server in such a file."""
 
     name: str
     settings: ServerSettings
-    """In toolrun's own terms, with references to variables as `${VAR}`."""
+    """With references to variables as `${VAR}`."""
     problem: str = ""
     """Why it cannot be used."""
     note: str = ""
-    """What of it is not taken over."""
+    """What toolrun does not support of it."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Variables that stand for a question of VS Code's, each with the question."""
+    """Variables that stand for an input of VS Code, each with its description."""
 
 
-def places(root: Path, environ: Mapping[str, str], platform: str = sys.platform) -> list[Place]:
+def host_files(root: Path, environ: Mapping[str, str], platform: str = sys.platform) -> list[HostFile]:
     """The files of a project, and those of the user. Not all of them need to exist."""
     home = Path(environ.get("HOME") or Path.home())
     return [
-        Place("claude-code", root / ".mcp.json"),
-        Place("vscode", root / ".vscode" / "mcp.json"),
-        Place("cursor", root / ".cursor" / "mcp.json"),
-        Place("claude-desktop", _applications(home, environ, platform) / "Claude" / "claude_desktop_config.json"),
-        Place("vscode", _applications(home, environ, platform) / "Code" / "User" / "mcp.json"),
-        Place("cursor", home / ".cursor" / "mcp.json"),
+        HostFile("claude-code", root / ".mcp.json"),
+        HostFile("vscode", root / ".vscode" / "mcp.json"),
+        HostFile("cursor", root / ".cursor" / "mcp.json"),
+        HostFile("claude-desktop", _applications(home, environ, platform) / "Claude" / "claude_desktop_config.json"),
+        HostFile("vscode", _applications(home, environ, platform) / "Code" / "User" / "mcp.json"),
+        HostFile("cursor", home / ".cursor" / "mcp.json"),
     ]
 
 
@@ -97,7 +97,7 @@ def read_file(path: Path) -> list[FoundServer]:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     questions = document.get("inputs")
-    reader = _Reader(_folder(path), _is_of_project(path), questions if isinstance(questions, list) else [])
+    reader = _EntryReader(_folder(path), _is_of_project(path), questions if isinstance(questions, list) else [])
     return [reader.server(name, entry) for name, entry in entries.items()]
 
 
@@ -163,7 +163,7 @@ def _is_of_project(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _EntryReader:
     """Reads the entries of one file."""
 
     folder: Path
@@ -215,7 +215,7 @@ class _Reader:
         return FoundServer(name, settings, "; ".join(problems), note, asked)
 
     def _directory(self, cwd: str, has_command: bool) -> str:
-        """Relative paths start from the folder of the file there, and from toolrun.toml here."""
+        """In the file, relative paths start from its folder; in toolrun they start from that of toolrun.toml."""
         if cwd:
             return cwd if cwd.startswith("${") else str(self.folder / cwd)
         return str(self.folder) if has_command and self.is_of_project else ""
@@ -258,7 +258,7 @@ class _Reader:
 
 
 def _transport(entry: dict[str, JSON], command: str, url: str, problems: list[str]) -> str:
-    """Empty where it goes without saying."""
+    """Empty if the other settings imply it."""
     if not command and not url:
         problems.append("has neither a command nor a url")
     given = entry.get("type") or entry.get("transport")
@@ -279,10 +279,10 @@ def variable_name(text: str) -> str:
     return f"_{name}" if name[0].isdigit() else name
 
 
-def existing(found: list[Place]) -> Iterator[Place]:
-    """Those that are there, each once."""
+def existing(files: list[HostFile]) -> Iterator[HostFile]:
+    """The files that exist, each once."""
     seen: set[Path] = set()
-    for place in found:
-        if place.path.is_file() and place.path.resolve() not in seen:
-            seen.add(place.path.resolve())
-            yield place
+    for file in files:
+        if file.path.is_file() and file.path.resolve() not in seen:
+            seen.add(file.path.resolve())
+            yield file

@@ -1,11 +1,11 @@
-"""MCP over standard input and output: one JSON-RPC message a line, and nothing else, whatever else is printed.
+"""MCP over standard input and output: one JSON-RPC message per line, and nothing else, whatever tools print.
 
-The pipes are moved to private descriptors before any tool is loaded. From then on, and to the end of the process, what
-tools, libraries and children print goes to stderr, and what they read is empty.
+The pipes are moved to private descriptors before any tool is loaded. From then on, until the process ends, the output
+of tools, libraries and children goes to stderr, and their input is empty.
 
-Nothing here blocks: a client that does not read holds back its own answers, and nobody else. The pipes are not made
-non-blocking for that, since the flag would be shared with whoever else has them open, stderr for instance. Instead no
-more is written at once than a pipe that is ready takes (PIPE_BUF).
+Nothing here blocks: a client that does not read delays only its own answers. The pipes are not made non-blocking,
+because they would share the flag with everyone who has them open, stderr for instance. Instead, no more is written at
+once than a pipe that is ready accepts (PIPE_BUF).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ logger = logging.getLogger("toolrun.serve")
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _ENOUGH: Final = 1000
-"""Messages that wait to be handled; more are not read meanwhile."""
+"""Messages that may wait to be handled; then reading pauses."""
 _BACKLOG: Final = 1024 * 1024
-"""Bytes that wait to be read by the client; whoever wants to send more waits."""
+"""Bytes that may wait for the client to read them; then sending pauses."""
 _GRACE: Final = 1.0
 """Seconds that calls have to end, and the client to read the answers, once it has closed our input."""
 
@@ -67,7 +67,7 @@ def take_stdio() -> tuple[int, int]:
 
 
 async def serve_stdio(server: Server[Any], incoming: int, outgoing: int) -> None:
-    """Serve the one client there is, until it closes our input or goes away."""
+    """Serve the client at the other end of the pipes, until it closes our input or exits."""
     writer = Outgoing(outgoing)
     reader = Incoming(incoming, writer)
     try:
@@ -79,7 +79,7 @@ async def serve_stdio(server: Server[Any], incoming: int, outgoing: int) -> None
 
 
 class Outgoing:
-    """What the SDK writes messages to."""
+    """The stream that the SDK writes messages to."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -91,9 +91,9 @@ class Outgoing:
         self._space = asyncio.Event()
         self._space.set()
         self.is_broken = asyncio.Event()
-        """The client has gone."""
+        """Set when the client has closed its end."""
         self.open_requests: set[RequestId] = set()
-        """Those that are to be answered."""
+        """Requests that are not answered yet."""
         self.all_answered = asyncio.Event()
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -102,10 +102,10 @@ class Outgoing:
         message = item.message
         self.write(_encoded(message))
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self.settle(message.id)
+            self.close_request(message.id)
         await self._space.wait()
 
-    def settle(self, request: RequestId) -> None:
+    def close_request(self, request: RequestId) -> None:
         self.open_requests.discard(request)
         if not self.open_requests:
             self.all_answered.set()
@@ -118,7 +118,7 @@ class Outgoing:
             self._flush()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until everything is written, but no longer than that."""
+        """Wait until everything is written, at most that long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._buffer:
@@ -149,7 +149,7 @@ class Outgoing:
         self._space.set()
 
     async def aclose(self) -> None:
-        """The descriptor stays: what is written last is written after this."""
+        """Keeps the descriptor open: the last bytes are written after this."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,7 +159,7 @@ class Outgoing:
 
 
 class Incoming:
-    """What the SDK reads messages from."""
+    """The stream that the SDK reads messages from."""
 
     def __init__(self, descriptor: int, outgoing: Outgoing) -> None:
         self._descriptor = descriptor
@@ -182,7 +182,7 @@ class Incoming:
         return self._messages.popleft()
 
     async def _wait(self) -> None:
-        """For a message, or for the end of the client."""
+        """Wait for a message, or until the client has closed its end."""
         waits = [asyncio.ensure_future(it.wait()) for it in (self._news, self._outgoing.is_broken)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -193,7 +193,7 @@ class Incoming:
             self._is_at_end = True
 
     async def _let_calls_end(self) -> None:
-        """The SDK gives up what still runs when there is nothing more to read."""
+        """At the end of its input, the SDK cancels the calls that still run: give them a moment."""
         if self._outgoing.open_requests and not self._outgoing.is_broken.is_set():
             self._outgoing.all_answered.clear()
             with contextlib.suppress(TimeoutError):
@@ -206,7 +206,7 @@ class Incoming:
         try:
             self._loop.add_reader(self._descriptor, self._read)
             self._is_reading = True
-        except PermissionError:  # a file, which has everything at once
+        except PermissionError:  # a regular file, which is always ready
             self._read()
 
     def _read(self) -> None:
@@ -216,14 +216,14 @@ class Incoming:
             logger.warning("stdin cannot be read: %s", error)
             data = b""
         for line in self._lines.feed(data or b"\n"):  # the last line may have no end
-            self._take(line)
+            self._receive_line(line)
         if not data:
             self._is_at_end = True
         if not data or len(self._messages) > _ENOUGH:
             self.stop()
         self._news.set()
 
-    def _take(self, line: bytes | InvalidLine) -> None:
+    def _receive_line(self, line: bytes | InvalidLine) -> None:
         if isinstance(line, InvalidLine):
             self._refuse(PARSE_ERROR, f"Parse error: {line.reason}", line.excerpt)
             return
@@ -235,12 +235,12 @@ class Incoming:
             is_json = error.errors(include_url=False)[0]["type"] != "json_invalid"
             code, what = (INVALID_REQUEST, "Invalid request") if is_json else (PARSE_ERROR, "Parse error")
             excerpt = line[:200].decode("utf-8", "replace")
-            self._refuse(code, f"{what}: one JSON-RPC message a line is expected", excerpt)
+            self._refuse(code, f"{what}: one JSON-RPC message per line is expected", excerpt)
             return
         if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
             self._outgoing.open_requests.add(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._outgoing.settle((message.params or {}).get("requestId", ""))
+            self._outgoing.close_request((message.params or {}).get("requestId", ""))
         self._messages.append(SessionMessage(message))
 
     def _refuse(self, code: int, reason: str, excerpt: str) -> None:

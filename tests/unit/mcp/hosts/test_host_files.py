@@ -10,7 +10,7 @@ import pytest
 
 from toolrun.config.model import ServerSettings
 from toolrun.errors import ConfigError
-from toolrun.mcp.hosts.host_files import existing, places, read_file, read_servers
+from toolrun.mcp.hosts.host_files import existing, host_files, read_file, read_servers
 
 
 def write(path: Path, servers: dict[str, Any], section: str = "mcpServers", **more: Any) -> Path:
@@ -169,10 +169,10 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place(text: str, message: 
 def test_claude_desktop_has_its_place_on_each_system(
     platform: str, environ: dict[str, str], place: str, tmp_path: Path
 ) -> None:
-    found = places(Path("/project"), {"HOME": str(tmp_path), **environ}, platform)
+    found = host_files(Path("/project"), {"HOME": str(tmp_path), **environ}, platform)
     assert tmp_path / place in [it.path for it in found if it.client == "claude-desktop"]
 
 
 def test_a_file_that_is_found_twice_is_looked_at_once(tmp_path: Path) -> None:
     path = write(tmp_path / ".cursor" / "mcp.json", {})
-    assert [it.path for it in existing(places(tmp_path, {"HOME": str(tmp_path)}))] == [path]
+    assert [it.path for it in existing(host_files(tmp_path, {"HOME": str(tmp_path)}))] == [path]
