@@ -27,7 +27,7 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str], tmp_path: P
     loaded = done.stderr.split()
     assert not HEAVY & set(loaded)
     own = {name for name in loaded if name.startswith("toolrun")}
-    cli = {f"toolrun.cli.{name}" for name in ("program", "options", "output")}
+    cli = {f"toolrun.cli.{name}" for name in ("exit", "program", "options", "output")}
     assert own == {"toolrun", "toolrun._lazy", "toolrun.version", "toolrun.cli", *cli}
 
 
@@ -47,6 +47,16 @@ def test_every_command_has_a_help_page_of_its_own(name: str, tmp_path: Path) -> 
 
 def test_version(tmp_path: Path) -> None:
     assert toolrun("--version", cwd=tmp_path).stdout == f"toolrun {__version__}\n"
+
+
+def test_it_runs_as_a_module(tmp_path: Path) -> None:
+    def module(*arguments: str) -> tuple[int, str, str]:
+        done = run(sys.executable, "-m", "toolrun", *arguments, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
+
+    assert module("--version") == (0, f"toolrun {__version__}\n", "")
+    assert module("lst") == (2, "", toolrun("lst", cwd=tmp_path).stderr)
+    assert module("--help")[1] == toolrun("--help", cwd=tmp_path).stdout
 
 
 def test_an_unknown_command_gets_a_suggestion(tmp_path: Path) -> None:
