@@ -136,7 +136,7 @@ def test_a_tool_that_blocks_everything_is_ended_by_a_second_ctrl_c(project: Path
         shown.type("Block")
         shown.expect("blocking")
         shown.press(CTRL_C)
-        shown.expect("Ctrl-C once more ends toolrun")
+        shown.expect("press Ctrl-C again to end toolrun")
         shown.press(CTRL_C)
         assert shown.ends() == 130
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from toolrun.cli.output import visible
+from toolrun.cli.output import terminal_safe
 from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
 
@@ -32,7 +32,7 @@ def confirm(question: str) -> bool:
     """Ask on stderr, read from stdin. No answer is a no."""
     if sys.stdin is None or sys.stderr is None:
         return False
-    sys.stderr.write(f"{visible(question)} [y/N] ")
+    sys.stderr.write(f"{terminal_safe(question)} [y/N] ")
     sys.stderr.flush()
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):

@@ -10,7 +10,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Final
 
-from toolrun.cli.output import paint, visible
+from toolrun.cli.output import paint, terminal_safe
 from toolrun.config.model import LogSettings
 
 _LEVELS: Final = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.DEBUG}
@@ -46,9 +46,9 @@ class LineFormatter(logging.Formatter):
             else:
                 message += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
         if self._level > logging.INFO:
-            return f"{word}: {visible(message)}"
+            return f"{word}: {terminal_safe(message)}"
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        return f"{time} {word} {record.name}: {visible(message)}"
+        return f"{time} {word} {record.name}: {terminal_safe(message)}"
 
 
 class JSONFormatter(logging.Formatter):

@@ -1,7 +1,7 @@
-"""The tools and their event loop in a thread of their own, for a command that talks with somebody at the terminal.
+"""Runs the tools in an event loop in a second thread, for a command that reads lines from the terminal.
 
-The main thread is the stage: it waits for lines, and Python delivers Ctrl-C to it. So lines are edited with readline,
-servers stay connected while somebody thinks, and Ctrl-C can end what runs without ending the program.
+The main thread waits for lines, and Python delivers Ctrl-C to it. So readline edits the lines, servers stay connected
+while the user thinks, and Ctrl-C can cancel a call without ending the program.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from toolrun.cli.options import Invocation
+from toolrun.cli.exit import INTERRUPTED
+from toolrun.cli.interrupt import Interrupt
+from toolrun.cli.options import Options
 from toolrun.cli.session import end_loop
 from toolrun.config.model import Config
 from toolrun.runtime import Runtime
@@ -24,22 +25,22 @@ from toolrun.runtime import Runtime
 T = TypeVar("T")
 
 _GRACE: Final = 2.0
-"""Seconds after Ctrl-C from which on a second one ends the program: a tool that blocks the loop leaves no other way."""
+"""Seconds after which a second Ctrl-C ends the program: a tool that blocks the loop leaves no other way."""
 _CLOSING: Final = 5.0
-"""Seconds that everything has to end in."""
+"""Seconds for everything to end."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed, and what ran has ended."""
+    """Ctrl-C was pressed, and the work has ended."""
 
 
-class Backstage:
-    """Opens the tools of a configuration when it is entered, and ends everything when it is left."""
+class LoopThread:
+    """Opens the tools of a configuration on `__enter__`, and closes everything on `__exit__`."""
 
     runtime: Runtime
 
-    def __init__(self, invocation: Invocation, config: Config, on_progress: Callable[[str], None] | None) -> None:
-        self._invocation = invocation
+    def __init__(self, options: Options, config: Config, on_progress: Callable[[str], None] | None) -> None:
+        self._options = options
         self._config = config
         self._on_progress = on_progress
         self._loop = asyncio.new_event_loop()
@@ -68,7 +69,7 @@ class Backstage:
             self._end()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of the coroutine, which Ctrl-C cancels. Raises Interrupted once it has ended because of that."""
+        """The result of the coroutine. Ctrl-C cancels it, and Interrupted is raised once it has ended."""
         done = threading.Event()
         started: list[asyncio.Task[T]] = []
 
@@ -76,14 +77,12 @@ class Backstage:
             started.append(self._loop.create_task(coroutine))
             started[0].add_done_callback(lambda _: done.set())
 
+        def cancel() -> None:
+            self._loop.call_soon_threadsafe(lambda: started[0].cancel())  # after `start`, which is scheduled first
+
         self._loop.call_soon_threadsafe(start)
-        interrupt = _Interrupt(lambda: self._loop.call_soon_threadsafe(lambda: started[0].cancel()))
-        before = signal.signal(signal.SIGINT, interrupt)
-        try:
+        with Interrupt(cancel, grace=_GRACE, on_overdue=_explain, on_repeat=_end_if_overdue):
             done.wait()
-        finally:
-            interrupt.settle()
-            signal.signal(signal.SIGINT, before)
         if started[0].cancelled():
             raise Interrupted
         return started[0].result()
@@ -118,31 +117,16 @@ class Backstage:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
         if self._thread.is_alive():
-            self._invocation.is_stuck = True
+            self._options.is_stuck = True
         else:
-            end_loop(self._loop, self._invocation)
+            end_loop(self._loop, self._options)
 
 
-class _Interrupt:
-    """What Ctrl-C does while something runs."""
+def _explain(interrupt: Interrupt) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, b"\ntoolrun: a tool blocks the event loop; press Ctrl-C again to end toolrun\n")
 
-    def __init__(self, cancel: Callable[[], object]) -> None:
-        self._cancel = cancel
-        self._patience: threading.Timer | None = None
 
-    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
-        if self._patience is None:
-            self._patience = threading.Timer(_GRACE, self._explain)
-            self._patience.daemon = True
-            self._patience.start()
-            self._cancel()
-        elif not self._patience.is_alive():
-            os._exit(130)
-
-    def settle(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-
-    def _explain(self) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, b"\ntoolrun: a tool blocks everything; Ctrl-C once more ends toolrun\n")
+def _end_if_overdue(interrupt: Interrupt) -> None:
+    if interrupt.is_overdue:
+        os._exit(INTERRUPTED)

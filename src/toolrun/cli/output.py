@@ -12,17 +12,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 import click
+
+from toolrun.cli.exit import READER_GONE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from toolrun.json import JSON
-
-READER_GONE: Final = 141
-"""What a shell reports for a program that ended because nobody read its output any more."""
 
 
 class Column(NamedTuple):
@@ -42,11 +41,11 @@ class Output:
 
     def text(self, text: str) -> None:
         """Print a text as it is; on a terminal with its control characters made visible."""
-        self._write(f"{visible(text) if self.is_terminal else text}\n")
+        self._write(f"{terminal_safe(text) if self.is_terminal else text}\n")
 
     def piece(self, text: str) -> None:
         """Print a part of a text that is still coming, in the same way."""
-        self._write(visible(text) if self.is_terminal else text)
+        self._write(terminal_safe(text) if self.is_terminal else text)
 
     def json(self, value: JSON) -> None:
         """Print a value as JSON: indented on a terminal, on one line in a pipe."""
@@ -69,7 +68,7 @@ class Output:
         for column in columns:
             table.add_column(column.title, style=column.style, no_wrap=not column.wraps, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
+            table.add_row(*(Text(terminal_safe(cell)) for cell in row))
         self.rich(table)
 
     def rich(self, *parts: RenderableType) -> None:
@@ -117,7 +116,7 @@ def complain(message: str, *, after_echo: bool = False) -> None:
     if sys.stderr is None:
         return
     is_terminal = sys.stderr.isatty()
-    line = f"{paint('toolrun:', 'red')} {visible(message) if is_terminal else message}\n"
+    line = f"{paint('toolrun:', 'red')} {terminal_safe(message) if is_terminal else message}\n"
     try:
         sys.stderr.write(f"\n{line}" if after_echo and is_terminal else line)
         sys.stderr.flush()
@@ -130,7 +129,7 @@ def inform(line: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(f"{paint(visible(line), 'bright_black')}\n")
+        sys.stderr.write(f"{paint(terminal_safe(line), 'bright_black')}\n")
         sys.stderr.flush()
     except OSError:
         pass  # nobody is there to be told
@@ -157,7 +156,7 @@ def near(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def visible(text: str) -> str:
+def terminal_safe(text: str) -> str:
     """The text with control characters made visible, apart from newlines and tabs."""
     from toolrun.redaction import Redactor
 

@@ -1,7 +1,7 @@
-"""The program `toolrun`: which commands there are, and how each of its ends looks to the shell.
+"""The program `toolrun`: its commands, and the boundary at which every exception becomes one line and an exit code.
 
-The help page is made of the table below, so that `--help` and `--version` import click and nothing else; the module of
-a command is imported when the command is used. Every exception ends here: a user sees one line and an exit code.
+The help page is made from the table below, so that `--help` and `--version` import click and nothing else. The module
+of a command is imported when the command is used.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import INTERRUPTED, UNEXPECTED, USAGE, end_process
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import complain, explain_unexpected
 from toolrun.version import __version__
 
-USAGE: Final = 2
-UNEXPECTED: Final = 70
-INTERRUPTED: Final = 130
-
 
 class Entry(NamedTuple):
-    """Where a command lives and what it does in one line."""
+    """The module of a command, and its help in one line."""
 
     module: str
     help: str
@@ -47,7 +44,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 
 
 class Commands(click.Group):
-    """The group of all commands, each imported when it is used. Its module has it as `command`."""
+    """The group of all commands. Each is the `command` of its module, imported when used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -90,19 +87,19 @@ def program(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    invocation = Invocation()
+    options = Options()
     try:
-        code = _guarded(args, invocation)
-        invocation.leave(code)
-    except KeyboardInterrupt:  # once more, while the end is under way
+        code = _guarded(args, options)
+        end_process(code, is_stuck=options.is_stuck)
+    except KeyboardInterrupt:  # again, while the process is ending
         os._exit(INTERRUPTED)
     return code
 
 
-def _guarded(args: Sequence[str] | None, invocation: Invocation) -> int:
+def _guarded(args: Sequence[str] | None, options: Options) -> int:
     """The exit code, whatever happens."""
     try:
-        code: Any = program.main(args, prog_name="toolrun", standalone_mode=False, obj=invocation)
+        code: Any = program.main(args, prog_name="toolrun", standalone_mode=False, obj=options)
         return int(code or 0)
     except click.Abort:
         complain("interrupted", after_echo=True)
@@ -116,7 +113,7 @@ def _guarded(args: Sequence[str] | None, invocation: Invocation) -> int:
         if isinstance(error, ToolrunError):
             complain(str(error))
             return USAGE
-        explain_unexpected(error, with_traceback=invocation.verbosity > 1)
+        explain_unexpected(error, with_traceback=options.verbosity > 1)
         return UNEXPECTED
 
 

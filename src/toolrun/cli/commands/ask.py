@@ -9,7 +9,8 @@ import sys
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, complain
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
@@ -27,7 +28,7 @@ from toolrun.runtime import Runtime
 @click.option("--json", "as_json", is_flag=True, help="Print the answer with its calls and its cost as JSON.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, question: str, model: str | None, system: str | None, as_json: bool) -> int:
+def command(options: Options, question: str, model: str | None, system: str | None, as_json: bool) -> int:
     """Ask a model, which may use the tools, and print its answer.
 
     QUESTION is one argument, so it needs quotes; - reads it from stdin. What the tools do is shown on stderr.
@@ -54,10 +55,10 @@ def command(invocation: Invocation, question: str, model: str | None, system: st
         except ModelError as error:
             display.end_line()
             complain(str(error))
-            return 1
-        return 0
+            return FAILED
+        return OK
 
-    return run_with_tools(invocation, ask)
+    return run_with_tools(options, ask)
 
 
 def _read(question: str) -> str:

@@ -11,7 +11,8 @@ from typing import Final
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK, USAGE
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain
 from toolrun.cli.session import run_with_tools
 from toolrun.errors import ErrorKind, SideEffects
@@ -39,7 +40,7 @@ def _check_seconds(ctx: click.Context, option: click.Parameter, seconds: float |
 @click.option("--timeout", metavar="SECONDS", type=float, callback=_check_seconds, help="Give up after this time.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, tool: str, arguments: tuple[str, ...], as_json: bool, timeout: float | None) -> int:
+def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bool, timeout: float | None) -> int:
     """Call TOOL and print its result.
 
     ARGUMENTS are pairs, or one JSON object, or - to read the JSON object from stdin:
@@ -62,9 +63,9 @@ def command(invocation: Invocation, tool: str, arguments: tuple[str, ...], as_js
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
         is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
         # Now: what a tool left behind may take a moment to end.
-        return _answer(result, output, as_json, _failure(result, invocation, is_killed=is_killed))
+        return _answer(result, output, as_json, _failure(result, options, is_killed=is_killed))
 
-    return run_with_tools(invocation, call)
+    return run_with_tools(options, call)
 
 
 def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> int:
@@ -74,9 +75,9 @@ def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> 
     elif result.success:
         output.text(render(result.result))  # whole: the limit on `result.text` is for models
     if result.success:
-        return 0
+        return OK
     complain(failure)
-    return 2 if result.error_kind in _REFUSED else 1
+    return USAGE if result.error_kind in _REFUSED else FAILED
 
 
 def read_arguments(words: tuple[str, ...]) -> dict[str, JSON] | str | bytes:
@@ -116,7 +117,7 @@ def _show_progress(progress: Progress) -> None:
     logger.info("progress: %g%s %s", progress.progress, total, progress.message)
 
 
-def _failure(result: ToolResult, invocation: Invocation, *, is_killed: bool) -> str:
+def _failure(result: ToolResult, options: Options, *, is_killed: bool) -> str:
     is_tool_error = result.error_kind is ErrorKind.TOOL_ERROR
     lines = [f"{result.tool_name} failed: {result.error}" if is_tool_error else result.error or ""]
     if result.detail:
@@ -124,6 +125,6 @@ def _failure(result: ToolResult, invocation: Invocation, *, is_killed: bool) -> 
     if result.side_effects is SideEffects.UNKNOWN:
         more = "Its process is gone." if is_killed else "It may still act."
         lines.append(f"It was running when it was given up: it may have acted. {more}")
-    if is_tool_error and not invocation.verbosity:
+    if is_tool_error and not options.verbosity:
         lines.append("-v shows where, -vv the traceback.")
     return "\n".join(lines)

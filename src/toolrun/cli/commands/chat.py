@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from toolrun.cli.log_handler import set_up_log
-from toolrun.cli.loop_thread import Backstage, Interrupted
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.loop_thread import Interrupted, LoopThread
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
@@ -35,21 +35,21 @@ _PROMPT: Final = "> "
 @model_options
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, model: str | None, system: str | None) -> None:
+def command(options: Options, model: str | None, system: str | None) -> None:
     """Talk with a model, which may use the tools.
 
     What the tools do is shown as it happens. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help shows what else
     there is. Without a terminal, each line of stdin is a question.
     """
-    config = read_config(invocation.config)
-    set_up_log(config.log, invocation.verbosity)
+    config = read_config(options.config)
+    set_up_log(config.log, options.verbosity)
     settings = model_settings(config, system)
     choice = choose(settings, os.environ, model)
     output = claim_stdout()
     is_watched = sys.stderr is not None and sys.stderr.isatty()
     try:
-        with Backstage(invocation, config, inform if is_watched else None) as backstage:
-            Chat(backstage, output, settings, choice).talk()
+        with LoopThread(options, config, inform if is_watched else None) as loop_thread:
+            Chat(loop_thread, output, settings, choice).talk()
     except Interrupted:
         raise click.Abort from None
 
@@ -57,13 +57,13 @@ def command(invocation: Invocation, model: str | None, system: str | None) -> No
 class Chat:
     """A conversation at the terminal."""
 
-    def __init__(self, backstage: Backstage, output: Output, settings: ModelSettings, choice: Choice) -> None:
-        self._backstage = backstage
-        self._runtime = backstage.runtime
+    def __init__(self, loop_thread: LoopThread, output: Output, settings: ModelSettings, choice: Choice) -> None:
+        self._loop_thread = loop_thread
+        self._runtime = loop_thread.runtime
         self._output = output
         self._settings = settings
         self._choice = choice
-        self._client = backstage.run(open_model(self._runtime, choice, settings))
+        self._client = loop_thread.run(open_model(self._runtime, choice, settings))
         self._redactor = Redactor(self._runtime.config.secrets.values())
         self._history: list[BaseMessage] = []
         self._is_over = False
@@ -95,7 +95,7 @@ class Chat:
         display = Display(self._output, self._redactor, streams=True)
         self._client.interrupted = None
         try:
-            self._history = self._backstage.run(self._ask(question, display))
+            self._history = self._loop_thread.run(self._ask(question, display))
         except Interrupted:
             display.end_line()
             inform("\nInterrupted.")
@@ -132,7 +132,7 @@ class Chat:
 
     def _tools(self, _: str) -> None:
         try:
-            self._backstage.run(wait_for_servers(self._runtime))
+            self._loop_thread.run(wait_for_servers(self._runtime))
         except Interrupted:
             inform("\nThese are the tools that are there now.")
         tools = [summarise(self._runtime, tool) for tool in self._runtime.manager]
@@ -153,7 +153,7 @@ class Chat:
             name = f"{self._choice.provider}:{name}"
         try:
             choice = parse_model(name, "/model")
-            self._client = self._backstage.run(open_model(self._runtime, choice, self._settings))
+            self._client = self._loop_thread.run(open_model(self._runtime, choice, self._settings))
         except (ToolrunError, Interrupted) as error:
             complain(f"{str(error) or 'interrupted'}\nThe model is still {self._choice}.")
         else:

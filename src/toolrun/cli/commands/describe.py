@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
-from toolrun.cli.output import Output, claim_stdout, visible
+from toolrun.cli.options import Options, shared_options
+from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import Summary, summarise
 from toolrun.clients.dialect import PROVIDERS, Simplification, for_provider
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the JSON Schema of the arguments.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, tool: str, provider: str | None, as_json: bool) -> None:
+def command(options: Options, tool: str, provider: str | None, as_json: bool) -> None:
     """Show what TOOL does, the parameters that it takes, and its time limit."""
     output = claim_stdout()
     if provider is not None:
-        _show_sent(output, *_sent(invocation, tool, provider), as_json=as_json)
+        _show_sent(output, *_sent(options, tool, provider), as_json=as_json)
         return
 
     async def describe(runtime: Runtime) -> Summary:
         await runtime.ready(tool)
         return summarise(runtime, _find(runtime, tool))
 
-    summary = run_with_tools(invocation, describe)
+    summary = run_with_tools(options, describe)
     if as_json:
         output.json(summary.to_dict())
     else:
@@ -57,7 +57,7 @@ def _find(runtime: Runtime, name: str) -> Any:
     return found
 
 
-def _sent(invocation: Invocation, tool: str, provider: str) -> tuple[dict[str, JSON], list[Simplification]]:
+def _sent(options: Options, tool: str, provider: str) -> tuple[dict[str, JSON], list[Simplification]]:
     """What the provider gets of the tool if it is offered with all the others, and what was simplified."""
 
     async def convert(runtime: Runtime) -> tuple[dict[str, JSON], list[Simplification]]:
@@ -66,7 +66,7 @@ def _sent(invocation: Invocation, tool: str, provider: str) -> tuple[dict[str, J
         offer = for_provider(runtime.manager, provider)
         return offer.tool(name), [each for each in offer.report if each.tool == name]
 
-    return run_with_tools(invocation, convert)
+    return run_with_tools(options, convert)
 
 
 def _show_sent(output: Output, sent: dict[str, JSON], report: list[Simplification], *, as_json: bool) -> None:
@@ -88,9 +88,9 @@ def _show(output: Output, summary: Summary) -> None:
 
     output.rich(
         Text(summary.name, "bold cyan"),
-        Text(visible(f"\n{summary.description.strip()}\n")),
+        Text(terminal_safe(f"\n{summary.description.strip()}\n")),
         Text("Parameters", "bold"),
-        *(_parameter(line) for line in visible(parameters).splitlines()),
+        *(_parameter(line) for line in terminal_safe(parameters).splitlines()),
         Text(f"\n{facts}", "dim"),
     )
 

@@ -13,8 +13,9 @@ from typing import Final
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
-from toolrun.cli.output import Output, claim_stdout, visible
+from toolrun.cli import exit
+from toolrun.cli.options import Options, shared_options
+from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
 from toolrun.config.model import Config
@@ -49,19 +50,19 @@ class Check:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, as_json: bool) -> int:
+def command(options: Options, as_json: bool) -> int:
     """Check the installation, the configuration and every tool.
 
     Each line is ok, a warning or a problem, with what to do about it. Exit code 1 if there is a problem.
     """
     output = claim_stdout()
-    checks = [*_installation(), *_project(invocation)]
+    checks = [*_installation(), *_project(options)]
     is_ok = all(check.status != PROBLEM for check in checks)
     if as_json:
         output.json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
     else:
         _show(output, checks)
-    return 0 if is_ok else 1
+    return exit.OK if is_ok else exit.FAILED
 
 
 def _installation() -> Iterator[Check]:
@@ -85,15 +86,15 @@ def _uv() -> Check:
     return Check(OK, "uv", f"{done.stdout.removeprefix('uv ').partition(' ')[0].strip()} ({path})")
 
 
-def _project(invocation: Invocation) -> list[Check]:
+def _project(options: Options) -> list[Check]:
     try:
-        config = read_config(invocation.config)
+        config = read_config(options.config)
     except ConfigError as error:
         return [Check(PROBLEM, "configuration", str(error), "correct it; nothing works without")]
     log = _Collector()
     logger = logging.getLogger("toolrun")
     logger.addHandler(log)
-    logger.propagate = invocation.verbosity > 0  # otherwise the checks say it all
+    logger.propagate = options.verbosity > 0  # otherwise the checks say it all
 
     async def examine(runtime: Runtime) -> list[Check]:
         await runtime.ready()
@@ -107,7 +108,7 @@ def _project(invocation: Invocation) -> list[Check]:
             *_requests(runtime),
         ]
 
-    return run_with_tools(invocation, examine)
+    return run_with_tools(options, examine)
 
 
 def _configuration(config: Config) -> Check:
@@ -233,7 +234,7 @@ def _show(output: Output, checks: list[Check]) -> None:
 
     table = Table.grid(padding=(0, 3, 0, 0))
     for check in checks:
-        about = Text(visible(check.message))
+        about = Text(terminal_safe(check.message))
         if check.advice:
             about.append(f"\n→ {check.advice}", "cyan")
         table.add_row(Text(check.status, _COLOURS[check.status]), Text(check.subject, "bold"), about)

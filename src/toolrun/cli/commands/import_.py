@@ -11,7 +11,8 @@ from typing import Final
 import click
 
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform, near
 from toolrun.config.load import FILE_NAME
 from toolrun.config.model import Config
@@ -67,7 +68,7 @@ class Found:
 @shared_options()
 @click.pass_obj
 def command(
-    invocation: Invocation,
+    options: Options,
     servers: tuple[str, ...],
     wants_all: bool,
     source: str | None,
@@ -80,15 +81,15 @@ def command(
     Looked at are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the project, and the files of Claude Desktop,
     VS Code and Cursor for the user. Without SERVERS and --all, what is found is listed, and nothing is changed.
     """
-    config = read_config(invocation.config)
+    config = read_config(options.config)
     output = claim_stdout()
     found, has_failed = _search(config, source)
     if as_json:
         output.json([it.to_dict() for it in found])
-        return 1 if has_failed else 0
+        return FAILED if has_failed else OK
     if not servers and not wants_all:
         _show(output, found)
-        return 1 if has_failed else 0
+        return FAILED if has_failed else OK
     chosen = [it for it in found if it.state == _NEW and not it.server.problem] if wants_all else []
     chosen += [_pick(name, found) for name in servers]
     return _copy(output, config, _distinct(chosen), with_secrets, yes)
@@ -165,7 +166,7 @@ def _distinct(chosen: Sequence[Found]) -> list[Found]:
 def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets: bool, yes: bool) -> int:
     if not chosen:
         complain("there is no new server to copy")
-        return 0
+        return OK
     path = config.path or config.root / FILE_NAME
     before = text_of(path)
     tables: list[str] = []
@@ -181,7 +182,7 @@ def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets:
     output.text(added.rstrip("\n"))
     if not yes and not confirm(f"Add this to {near(path)}?"):
         complain("nothing was changed")
-        return 1
+        return FAILED
     backup = replace_file(path, before, after)
     inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
     for name, where in variables.items():
@@ -189,7 +190,7 @@ def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets:
     for it in chosen:
         if it.server.note:
             complain(f"{it.server.name}: {it.server.note}")
-    return 0
+    return OK
 
 
 def _appended(before: str, added: str, path: Path) -> str:

@@ -15,7 +15,8 @@ from typing import Final
 import click
 
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, complain, inform, near
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
@@ -61,12 +62,12 @@ CLIENTS: Final[Mapping[str, Client]] = {
 @yes_option
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, client: str, name: str | None, only_prints: bool, yes: bool) -> int:
+def command(options: Options, client: str, name: str | None, only_prints: bool, yes: bool) -> int:
     """Make CLIENT start toolrun as its MCP server, with the tools of this project.
 
     CLIENT is claude-desktop, claude-code, cursor or vscode. The entry is shown first; what was in the file is kept.
     """
-    config = read_config(invocation.config)
+    config = read_config(options.config)
     if config.path is None:
         raise ConfigError("there is no toolrun.toml here or above; 'toolrun new NAME' writes one")
     target = CLIENTS[client]
@@ -78,7 +79,7 @@ def command(invocation: Invocation, client: str, name: str | None, only_prints: 
     if only_prints:
         inform(f"{near(path)} needs:")
         output.text(shown)
-        return 0
+        return OK
     before = text_of(path)
     try:
         present = _present(before or "", target.section, name)
@@ -87,19 +88,19 @@ def command(invocation: Invocation, client: str, name: str | None, only_prints: 
         raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
     if present == entry:
         inform(f"{target.title} has it already, in {near(path)}.")
-        return 0
+        return OK
     if present is not None and not _is_ours(present):
         raise ConfigError(f"{path}: '{name}' is another server there already; choose another name with --name")
     output.text(shown)
     if not yes and not confirm(f"{'Change' if present is not None else 'Add'} this in {near(path)}?"):
         complain("nothing was changed")
-        return 1
+        return FAILED
     backup = replace_file(path, before, after)
     inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
     inform(target.advice)
     if find_spec("mcp") is None:
         complain("toolrun serve needs one package more: pip install 'toolrun[mcp]'")
-    return 0
+    return OK
 
 
 def _default_name(client: Client, root: Path) -> str:

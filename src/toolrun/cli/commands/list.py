@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import Summary, summarise
@@ -15,10 +15,10 @@ from toolrun.runtime import Runtime
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, as_json: bool) -> None:
+def command(options: Options, as_json: bool) -> None:
     """List the tools: name, where it comes from, and what it does."""
     output = claim_stdout()
-    tools = run_with_tools(invocation, _summaries)
+    tools = run_with_tools(options, _summaries)
     if as_json:
         output.json([{"name": tool.name, "description": tool.description, "source": tool.source} for tool in tools])
     elif tools:

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, complain, near
 from toolrun.config.load import FILE_NAME
 from toolrun.config.model import Config
@@ -28,13 +28,13 @@ _MAX_NAME: Final = 64
 @click.option("--script", "is_script", is_flag=True, help="Write a script: packages and a process of its own.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, tool: str, is_script: bool) -> None:
+def command(options: Options, tool: str, is_script: bool) -> None:
     """Write tools/TOOL.py with a tool that works, ready to be changed.
 
     A project that has no toolrun.toml gets one. Nothing is ever overwritten.
     """
     _check_name(tool)
-    config = read_config(invocation.config)
+    config = read_config(options.config)
     path = config.root / "tools" / f"{tool}.py"
     if path.exists():
         raise ConfigError(f"{near(path)} exists already; choose another name, or change the file")
@@ -43,7 +43,7 @@ def command(invocation: Invocation, tool: str, is_script: bool) -> None:
     if config.path is None:
         written.append(_write(config.root / FILE_NAME, _template("toolrun.toml")))
     output = claim_stdout()
-    program = "toolrun" if invocation.config is None else f"toolrun --config {shlex.quote(invocation.config)}"
+    program = "toolrun" if options.config is None else f"toolrun --config {shlex.quote(options.config)}"
     output.text("\n".join(f"Wrote {near(each)}" for each in written))
     output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
     if not _is_loaded(path, config):

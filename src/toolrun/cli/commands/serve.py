@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 from click.core import ParameterSource
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import inform
 from toolrun.cli.session import run_with_tools
 from toolrun.errors import ConfigError
@@ -33,7 +33,7 @@ from toolrun.text import plural
 )
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, http: str | None, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+def command(options: Options, http: str | None, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
     """Offer the tools to MCP clients.
 
     Without --http it speaks MCP on stdin and stdout, for a client that starts it; 'toolrun install' writes that into
@@ -48,16 +48,16 @@ def command(invocation: Invocation, http: str | None, token: str | None, allowed
     except ImportError as error:
         raise ConfigError(f"toolrun serve needs more packages ({error}): pip install 'toolrun[mcp]'") from None
     if http is not None:
-        _serve_http(invocation, http, token or "", allowed_hosts)
+        _serve_http(options, http, token or "", allowed_hosts)
         return
     context = click.get_current_context()
     for option in ("token", "allowed_hosts"):
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{option.removesuffix('s').replace('_', '-')} is for --http only", context)
-    _serve_stdio(invocation)
+    _serve_stdio(options)
 
 
-def _serve_stdio(invocation: Invocation) -> None:
+def _serve_stdio(options: Options) -> None:
     from toolrun.mcp.server.mcp_server import McpServer
     from toolrun.mcp.server.stdio_server import serve_stdio, take_stdio
 
@@ -72,10 +72,10 @@ def _serve_stdio(invocation: Invocation) -> None:
         async with server.announcing():
             await serve_stdio(server.sdk, incoming, outgoing)
 
-    run_with_tools(invocation, serve, ends_on_sigterm=True)
+    run_with_tools(options, serve, ends_on_sigterm=True)
 
 
-def _serve_http(invocation: Invocation, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
+def _serve_http(options: Options, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
     from toolrun.cli.output import claim_stdout
     from toolrun.mcp.server.http_server import listen, read_address, serve_http
     from toolrun.mcp.server.mcp_server import McpServer
@@ -89,7 +89,7 @@ def _serve_http(invocation: Invocation, http: str, token: str, allowed_hosts: tu
             server = McpServer(runtime.manager, runtime.executor, runtime.ready)
             await serve_http(server, address, listening)
 
-    run_with_tools(invocation, serve, ends_on_sigterm=True)
+    run_with_tools(options, serve, ends_on_sigterm=True)
 
 
 def _begin(runtime: Runtime, where: str) -> None:

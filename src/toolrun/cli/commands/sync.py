@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
@@ -38,7 +39,7 @@ class Synced:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, as_json: bool) -> int:
+def command(options: Options, as_json: bool) -> int:
     """Make the environments of all scripts ahead, and read what tools are in them.
 
     The first calls do not have to wait for it then, and need no network. Exit code 1 if a script failed.
@@ -46,8 +47,8 @@ def command(invocation: Invocation, as_json: bool) -> int:
     output = claim_stdout()
     log = logging.getLogger("toolrun")
     log.addHandler(logging.NullHandler())
-    log.propagate = invocation.verbosity > 0  # otherwise the command says it all
-    synced = run_with_tools(invocation, _sync, on_progress=inform)
+    log.propagate = options.verbosity > 0  # otherwise the command says it all
+    synced = run_with_tools(options, _sync, on_progress=inform)
     failed = [it for it in synced if it.error is not None]
     if as_json:
         output.json([it.to_dict() for it in synced])
@@ -58,7 +59,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         complain("there are no scripts here; write one with 'toolrun new NAME --script'")
     for it in failed:
         complain(f"{it.path}: {it.error}")
-    return 1 if failed else 0
+    return FAILED if failed else OK
 
 
 async def _sync(runtime: Runtime) -> list[Synced]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.turn import Display, model_options, model_settings, open_model
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @shared_options()
 @click.pass_obj
 def command(
-    invocation: Invocation,
+    options: Options,
     from_stdin: bool,
     mqtt: str | None,
     audio: tuple[Path, ...],
@@ -82,7 +82,7 @@ def command(
             watching.cancel()
             await asyncio.wait({watching})
 
-    run_with_tools(invocation, listen, ends_on_sigterm=True)
+    run_with_tools(options, listen, ends_on_sigterm=True)
 
 
 async def _import_packages() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from toolrun.cli.options import Invocation, shared_options
+from toolrun.cli.exit import FAILED, OK
+from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
 from toolrun.json import JSON
 from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
@@ -16,14 +17,14 @@ from toolrun.processes.process_table import WorkerProcess, find_workers, is_supp
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @shared_options()
 @click.pass_obj
-def command(invocation: Invocation, as_json: bool) -> int:
+def command(options: Options, as_json: bool) -> int:
     """List the processes that run script tools for you on this machine, whichever program started them.
 
     State and calls of a worker are told by its program. They are those of the last second, and ? where it tells none.
     """
     if not is_supported():
         complain("which processes are workers can be told on Linux only")
-        return 1
+        return FAILED
     output = claim_stdout()
     workers = find_workers()
     if as_json:
@@ -34,7 +35,7 @@ def command(invocation: Invocation, as_json: bool) -> int:
         output.table(columns, [_row(worker) for worker in workers])
     else:
         complain("no worker runs; one is started by the first call of a script tool, and ends with its program")
-    return 0
+    return OK
 
 
 def _data(worker: WorkerProcess) -> dict[str, JSON]:

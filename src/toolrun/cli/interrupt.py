@@ -1,0 +1,73 @@
+"""Ctrl-C while a command works: the one place that handles it, whichever thread the event loop runs in.
+
+The first signal cancels the work. What happens if the work does not end soon, and at further signals, is up to the
+caller. A signal handler of the event loop would not do: it is not called while a tool blocks the loop.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeAlias
+
+Reaction: TypeAlias = Callable[["Interrupt"], None]
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+"""As `signal.signal` takes and returns it."""
+
+
+class Interrupt:
+    """Handles signals from `__enter__` to `__exit__`. For the main thread, where Python calls signal handlers."""
+
+    def __init__(
+        self,
+        cancel: Callable[[], object],
+        *,
+        grace: float,
+        on_overdue: Reaction,
+        on_repeat: Reaction,
+        signals: tuple[signal.Signals, ...] = (signal.SIGINT,),
+    ) -> None:
+        """`cancel` cancels the work, from any thread. `on_overdue`: the work still runs `grace` seconds later.
+        `on_repeat`: one more signal has come."""
+        self.signal: signal.Signals | None = None
+        """The first signal, if there was one."""
+        self.is_overdue = False
+        self._cancel = cancel
+        self._on_overdue = on_overdue
+        self._on_repeat = on_repeat
+        self._signals = signals
+        self._timer = threading.Timer(grace, self._be_overdue)
+        self._timer.daemon = True
+        self._is_settled = False
+        self._before: dict[signal.Signals, _Handler] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._handle) for number in self._signals}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.settle()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def settle(self) -> None:
+        """The work has ended: there is nothing to cancel any more."""
+        self._is_settled = True
+        self._timer.cancel()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            self._on_repeat(self)
+            return
+        self.signal = signal.Signals(number)
+        if not self._is_settled:
+            self._timer.start()
+            self._cancel()
+
+    def _be_overdue(self) -> None:
+        self.is_overdue = True
+        self._on_overdue(self)
