@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what reads files is imported when a project is opened
     from toolrun.config.model import Config
     from toolrun.mcp.client.supervisor import Supervisor
     from toolrun.scripts.source import Script
-    from toolrun.sources.load_problem import Problem
+    from toolrun.sources.load_problem import LoadProblem
     from toolrun.sources.project import Project
 
 
@@ -39,7 +39,7 @@ class Runtime:
     ) -> None:
         self.config = config
         self.manager = ToolManager()
-        self.problems: list[Problem] = []
+        self.problems: list[LoadProblem] = []
         """Files and tools that could not be loaded, each with the reason. The others work."""
         self._internals: dict[str, Handler] = {}
         self._project: Project | None = None

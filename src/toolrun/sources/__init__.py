@@ -1,1 +1,1 @@
-"""Where tools come from: one module per kind of source."""
+"""Where tools come from: function files, catalogs, and the project that loads them all."""

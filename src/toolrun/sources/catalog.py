@@ -1,8 +1,8 @@
 """Tools declared as data: JSON, YAML and TOML files, and the tools made of them.
 
-`read_catalog` reports what is wrong with an entry and goes on with the next. `declared_tool` makes a tool of an entry.
-Nothing here knows which handlers exist: they are looked up at each call in the mappings that the caller gives, so a
-handler may be registered later than the tool that names it.
+`read_catalog` reports the problems of an entry and continues with the next. `declared_tool` makes a tool from an entry.
+This module does not know which handlers exist: each call looks its handler up in the caller's mappings, so a handler
+may be registered after the tool that names it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
+from toolrun.builtins import Handler
 from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text
 from toolrun.config.value_type import SECONDS, SWITCH, TEXT, ValueType
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
-from toolrun.sources.load_problem import Problem
+from toolrun.sources.load_problem import LoadProblem
 from toolrun.text import show, suggestion
 from toolrun.tools.protocol import check_name
-
-Handler: TypeAlias = Callable[[dict[str, JSON]], object]
-"""Takes the arguments as one dict and returns the result; may be an async function."""
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
     ".json": parse_json,
@@ -65,32 +62,32 @@ class Catalog:
     """What a file declares, and what is wrong with it."""
 
     declarations: tuple[Declaration, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[LoadProblem, ...] = ()
 
 
 def read_catalog(path: Path) -> Catalog:
-    """The declarations of one file. What is wrong with the file or with an entry does not raise: see `problems`."""
+    """The declarations of one file. Does not raise: `problems` has what is wrong with the file or an entry."""
     try:
         parse = _PARSERS.get(path.suffix.lower())
         if parse is None:
-            raise ConfigError(f"is no catalog; a catalog's name ends in {', '.join(_PARSERS)}")
+            raise ConfigError(f"is not a catalog; the name of a catalog ends in {', '.join(_PARSERS)}")
         entries, remarks = _entries(parse(read_text(path)))
     except ConfigError as error:
-        return Catalog(problems=(Problem(path, None, "", str(error)),))
+        return Catalog(problems=(LoadProblem(path, None, "", str(error)),))
     declarations: list[Declaration] = []
-    problems = [Problem(path, None, "", remark) for remark in remarks]
+    problems = [LoadProblem(path, None, "", remark) for remark in remarks]
     for index, entry in enumerate(entries):
         found = _read_entry(entry)
         if isinstance(found, Declaration):
             declarations.append(replace(found, source=path))
         else:
             name = entry.get("name") if isinstance(entry, dict) else None
-            problems += [Problem(path, index, name if isinstance(name, str) else "", message) for message in found]
+            problems += [LoadProblem(path, index, name if isinstance(name, str) else "", message) for message in found]
     return Catalog(tuple(declarations), tuple(problems))
 
 
 def _entries(content: object) -> tuple[list[object], list[str]]:
-    """The entries of a file in any of its three forms, and remarks on what stands beside them."""
+    """The entries of a file in any of its three forms, and remarks on unknown keys."""
     if isinstance(content, list):
         return content, []
     if not isinstance(content, dict) or not content:
@@ -107,7 +104,7 @@ def _entries(content: object) -> tuple[list[object], list[str]]:
 
 
 def _read_entry(raw: object) -> Declaration | list[str]:
-    """The declaration, or everything that is wrong with it."""
+    """The declaration, or all its problems."""
     try:
         entry = plain(raw)
     except ConfigError as error:
@@ -153,7 +150,7 @@ def _text(entry: dict[str, JSON], key: str, hint: str, problems: list[str]) -> s
 
 
 def _parameters(schema: JSON, problems: list[str]) -> Schema:
-    """The JSON Schema of the arguments, which are always an object. Whether it compiles is for the manager to see."""
+    """The JSON Schema of the arguments, which are always an object. The manager checks whether it compiles."""
     if not isinstance(schema, dict):
         problems.append(f"'parameters' must be a JSON Schema object, got {show(schema)}")
         return {}
@@ -170,31 +167,31 @@ def _parameters(schema: JSON, problems: list[str]) -> Schema:
 
 
 def _implementation(value: JSON, problems: list[str]) -> Implementation:
-    nothing = Implementation("")
+    invalid = Implementation("")
     if not isinstance(value, dict):
         got = "is missing" if value is None else f"must be an object, got {show(value)}"
         problems.append(f'\'implementation\' {got}; write for instance {{"type": "builtin", "handler": "echo"}}')
-        return nothing
+        return invalid
     for key in value:
         if key not in _IMPLEMENTATION_KEYS:
             problems.append(f"unknown key '{key}' in 'implementation'; {suggestion(key, _IMPLEMENTATION_KEYS)}")
-    kind, handler = value.get("type"), value.get("handler", "")
-    if not isinstance(kind, str) or kind not in _TYPES:
-        hint = suggestion(kind if isinstance(kind, str) else "", _TYPES)
-        problems.append(f"unknown implementation type {show(kind)}; {hint}")
-        return nothing
-    if kind == "mock" and "mock_response" not in value:
+    type_name, handler = value.get("type"), value.get("handler", "")
+    if not isinstance(type_name, str) or type_name not in _TYPES:
+        hint = suggestion(type_name if isinstance(type_name, str) else "", _TYPES)
+        problems.append(f"unknown implementation type {show(type_name)}; {hint}")
+        return invalid
+    if type_name == "mock" and "mock_response" not in value:
         problems.append("a mock needs 'mock_response': the answer that every call gets")
     if not isinstance(handler, str):
         problems.append(f"'handler' must be the name of a handler, got {show(handler)}")
-        return nothing
-    if kind != "mock" and not handler:
-        problems.append(f"type {show(kind)} needs 'handler': the name of the handler that answers")
-    return Implementation(kind, handler, value.get("mock_response"))
+        return invalid
+    if type_name != "mock" and not handler:
+        problems.append(f"type {show(type_name)} needs 'handler': the name of the handler that answers")
+    return Implementation(type_name, handler, value.get("mock_response"))
 
 
 class DeclaredTool:
-    """A tool made of a declaration."""
+    """A tool made from a declaration."""
 
     __slots__ = (
         "_handlers",
@@ -216,13 +213,13 @@ class DeclaredTool:
         self.idempotent = declaration.idempotent
         self.source = declaration.source
         self.inline = declaration.implementation.type == "mock"
-        """Runs on the event loop although it is not async: a copy is made faster than a thread is handed a job."""
+        """Runs on the event loop although it is not async: copying the response is faster than using a thread."""
         self._implementation = declaration.implementation
         self._handlers = handlers
 
     @property
     def is_async(self) -> bool:
-        """Whether `invoke` returns an awaitable. A handler that does not exist is not async: `invoke` just raises."""
+        """Whether `invoke` returns an awaitable. Without a handler it does not: `invoke` raises at once."""
         handler = self._handlers.get(self._implementation.handler)
         return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
             getattr(handler, "__call__", None)  # noqa: B004  an object may have an async __call__
@@ -235,11 +232,11 @@ class DeclaredTool:
         name = self._implementation.handler
         handler = self._handlers.get(name)
         if handler is None:
-            kind = self._implementation.type
+            type_name = self._implementation.type
             raise ToolError(
-                f"{kind.capitalize()} handler '{name}' not found",
+                f"{type_name.capitalize()} handler '{name}' not found",
                 side_effects=SideEffects.NOT_STARTED,
-                detail=f"Of the {kind} handlers, {suggestion(name, self._handlers, limit=3)}",
+                detail=f"Of the {type_name} handlers, {suggestion(name, self._handlers, limit=3)}",
             )
         return handler(arguments)
 

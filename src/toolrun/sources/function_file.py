@@ -22,13 +22,13 @@ def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
 
 
 def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
-    """Whether the tool was made elsewhere. One that the file made of somebody else's function is its own."""
+    """Whether the tool is another module's. A tool that the file itself made from an imported function is not."""
     home = sys.modules.get(tool.__module__)
     return home not in (None, module) and any(value is tool for value in vars(home).values())
 
 
 def _import(path: Path) -> ModuleType:
-    # A name of its own, so that two files called search.py do not replace each other.
+    # Unique, so that two files called search.py do not replace each other.
     name = f"toolrun_tools.{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -48,9 +48,9 @@ def _import(path: Path) -> ModuleType:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Where in the file it happened."""
+    """The line of the file in which the error was raised."""
     if isinstance(error, SyntaxError):
-        return ""  # its text says so itself
+        return ""  # its text has the line
     line, traceback = 0, error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == str(path):

@@ -1,4 +1,4 @@
-"""Why a file, or a tool in one, is not used."""
+"""Why a file, or a tool in it, was not loaded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why an entry, or a whole file, is not used."""
+class LoadProblem:
+    """Why a file, or an entry of it, was not loaded."""
 
     file: Path
     index: int | None
-    """The entry's place in the file, counted from 0; `None` if the file itself is meant."""
+    """The index of the entry in the file; `None` if the problem is the file itself."""
     name: str
     """The entry's name, if it has one."""
     message: str

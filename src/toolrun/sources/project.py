@@ -1,4 +1,4 @@
-"""All the tools of a project: what its configuration names, in files of every kind."""
+"""Loads all tools of a project: function files, scripts, catalogs and MCP servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function_file import load_functions
-from toolrun.sources.load_problem import Problem
+from toolrun.sources.load_problem import LoadProblem
 from toolrun.tools.manager import ToolManager, logger
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _DRAIN = 5.0
 
 
 class Project:
-    """Adds the tools of a project to a manager, and ends what runs for them."""
+    """Adds the tools of a project to a manager, and closes their workers and servers."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Project:
         internals: Mapping[str, Handler],
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_progress` is told what is done while environments of scripts are being made; by default the log is."""
+        """`on_progress` gets a line for each step in making the environments of scripts. Default: they are logged."""
         self._config = config
         self._manager = manager
         self._internals = internals
         self._on_progress = on_progress or _log_progress
-        self.problems: list[Problem] = []
-        """Files and tools that could not be loaded, each with the reason. The others work."""
+        self.problems: list[LoadProblem] = []
+        """The files and tools that could not be loaded. The others work."""
         self.scripts: list[Script] = []
         self.mcp: McpSource | None = None
         """The MCP servers, if there are any."""
@@ -51,7 +51,7 @@ class Project:
         self._environments: Environments | None = None
 
     async def load(self, environ: Mapping[str, str]) -> None:
-        """Load what is in files. Servers are connected with meanwhile, and are not waited for."""
+        """Load the files. Connections to servers open in the background; this does not wait for them."""
         self._start_servers(environ)
         paths = _files(self._config.root, self._config.files.python)
         scripts = [path for path in paths if is_script(path)]
@@ -70,14 +70,14 @@ class Project:
         config = self._config
         servers = dict(config.servers)
         for reason in config.missing_servers.values():
-            self.problems.append(Problem(config.path or config.root, None, "", reason))
+            self.problems.append(LoadProblem(config.path or config.root, None, "", reason))
         for pattern in config.mcp.files:
-            path = _home_expanded(pattern, config.root)
-            servers = self._read_servers(path, environ) | servers  # the configuration itself goes before
+            path = _resolve_path(pattern, config.root)
+            servers = self._read_servers(path, environ) | servers  # the configuration itself takes precedence
         for name, settings in config.servers.items():
             if settings.enabled and bool(settings.command) == bool(settings.url):
                 fault = "needs either 'command' or 'url'" + (", and has both" if settings.url else "")
-                self.problems.append(Problem(config.path or config.root, None, "", f"[servers.{name}] {fault}"))
+                self.problems.append(LoadProblem(config.path or config.root, None, "", f"[servers.{name}] {fault}"))
                 del servers[name]
         enabled = {name: settings for name, settings in servers.items() if settings.enabled}
         if enabled:
@@ -91,9 +91,9 @@ class Project:
         try:
             servers, problems = read_servers(path, environ)
         except ConfigError as error:
-            self.problems.append(Problem(path, None, "", str(error).removeprefix(f"{path}: ")))
+            self.problems.append(LoadProblem(path, None, "", str(error).removeprefix(f"{path}: ")))
             return {}
-        self.problems += [Problem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
+        self.problems += [LoadProblem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
         return servers
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class Project:
         try:
             return list(load_functions(path))
         except ConfigError as error:
-            self.problems.append(Problem(path, None, "", str(error)))
+            self.problems.append(LoadProblem(path, None, "", str(error)))
             return []
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
@@ -120,7 +120,7 @@ class Project:
         from toolrun.scripts.source import ScriptServices, worker_variables
 
         workers = self._config.workers
-        cache = _home_expanded(workers.cache, self._config.root)
+        cache = _resolve_path(workers.cache, self._config.root)
         self._engine = LocalEngine()
         self._environments = Environments(
             cache,
@@ -149,7 +149,7 @@ class Project:
             return await script.load()
         except (ConfigError, CallError, OSError) as error:
             detail = getattr(error, "detail", "")
-            self.problems.append(Problem(path, None, "", f"{error}\n{detail}" if detail else str(error)))
+            self.problems.append(LoadProblem(path, None, "", f"{error}\n{detail}" if detail else str(error)))
             return []
 
     def _add(self, tools: list[Any], path: Path) -> None:
@@ -160,10 +160,10 @@ class Project:
             try:
                 self._manager.add(tool)
             except DefinitionError as error:
-                self.problems.append(Problem(path, index, tool.name, str(error)))
+                self.problems.append(LoadProblem(path, index, tool.name, str(error)))
 
 
-def _home_expanded(directory: str, root: Path) -> Path:
+def _resolve_path(directory: str, root: Path) -> Path:
     return root / Path(directory).expanduser()
 
 
@@ -172,15 +172,15 @@ def _log_progress(line: str) -> None:
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file means to be a script: it has a PEP 723 header, valid or not."""
+    """Whether a file has a PEP 723 header, valid or not."""
     try:
         return has_header(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        return False  # importing it will say why
+        return False  # importing it reports the reason
 
 
 def _files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """The files that the patterns name, each once, in a stable order; those that start with _ or . are no tools."""
+    """The files that match the patterns, each once, in a stable order, without those that start with _ or ."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         for path in sorted(root.glob(pattern)):

@@ -228,7 +228,7 @@ def test_a_problem_says_which_tool_it_is_about(read: Read, tmp_path: Path) -> No
         ("toml", "", "declares no tools; "),
         ("json", '{"tool": []}', "unknown key 'tool'; did you mean 'tools'?"),
         ("json", '{"tools": {"a": 1}}', "'tools' must be a list of tools, got {\"a\": 1}"),
-        ("txt", "[]", "is no catalog; a catalog's name ends in .json, .toml, .yaml, .yml"),
+        ("txt", "[]", "is not a catalog; the name of a catalog ends in .json, .toml, .yaml, .yml"),
     ],
 )
 def test_a_file_that_is_no_catalog_is_one_problem(read: Read, suffix: str, text: str, message: str) -> None:

@@ -21,7 +21,7 @@ from toolrun.cli.summary import relative
 from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
-from toolrun.sources.load_problem import Problem
+from toolrun.sources.load_problem import LoadProblem
 from toolrun.sources.project import is_script
 from toolrun.text import plural, suggestion
 from toolrun.tools.protocol import Tool
@@ -132,7 +132,7 @@ def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
         yield Check(WARNING, "tools", f"none in {patterns}", "write one: toolrun new NAME")
 
 
-def _concerns_script(problem: Problem) -> bool:
+def _concerns_script(problem: LoadProblem) -> bool:
     """Whether it is about a script as a whole: its header, its environment or its code."""
     return problem.index is None and is_script(problem.file)
 
