@@ -1,4 +1,4 @@
-"""Handlers that ship with toolrun, for catalog entries of type `builtin`. Each takes the arguments as one dict."""
+"""Handlers that ship with toolrun, for catalog entries of type `builtin`. Each imports its module when it is called."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from toolrun.json import JSON
 from toolrun.tools.context import ToolContext, current_call, running_context
 
 Handler = Callable[[dict[str, Any]], object]
+"""Takes the arguments as one dict and returns the result; may be async. Authors annotate the dict as they like."""
 
 
 def _echo(arguments: dict[str, JSON]) -> JSON:
@@ -16,9 +17,9 @@ def _echo(arguments: dict[str, JSON]) -> JSON:
 
 
 def _math_eval(arguments: dict[str, JSON]) -> JSON:
-    from toolrun.builtins.math.math_eval import math_eval as evaluate
+    from toolrun.builtins.math.math_eval import math_eval
 
-    return {"result": evaluate(_text(arguments, "expression"))}
+    return {"result": math_eval(_text(arguments, "expression"))}
 
 
 def _get_current_datetime(arguments: dict[str, JSON]) -> JSON:
@@ -57,7 +58,7 @@ BUILTINS: Final[dict[str, Handler]] = {
 
 
 def _text(arguments: dict[str, JSON], name: str, default: str | None = None) -> str:
-    """An argument that must be text. The catalog's own schema may be laxer than the handler is."""
+    """An argument that must be a string. The schema in the catalog may be laxer than the handler."""
     from toolrun.errors import InvalidArgumentsError
 
     value = arguments.get(name, default)
@@ -70,7 +71,7 @@ def _text(arguments: dict[str, JSON], name: str, default: str | None = None) -> 
 
 
 def _number(arguments: dict[str, JSON], name: str) -> int | None:
-    """An argument that may be left out and else must be a whole number."""
+    """An optional argument that must be a whole number."""
     from toolrun.errors import InvalidArgumentsError
 
     value = arguments.get(name)
@@ -82,5 +83,5 @@ def _number(arguments: dict[str, JSON], name: str) -> int | None:
 
 
 def _context() -> ToolContext:
-    """What the call may use: its tool's configuration and secrets. Nothing outside a call."""
+    """The configuration and secrets of the called tool; empty outside a call."""
     return ToolContext() if current_call.get() is None else running_context()

@@ -1,4 +1,4 @@
-"""The current date and time, in any time zone of the IANA database."""
+"""The current date and time in any IANA time zone. The handler behind `get_current_datetime`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolrun.text import close_names
 
 
 def current_datetime(timezone: str = "") -> JSON:
-    """Now, in the time zone of that name, or in the system's own."""
+    """Now, in the named time zone or in the system's."""
     now = datetime.now().astimezone() if not timezone.strip() else datetime.now(_zone(timezone.strip()))
     return {
         "datetime": now.isoformat(timespec="seconds"),

@@ -1,8 +1,8 @@
-"""The web, searched: a few short results that a model can read and a voice can say. The handler behind `search_web`.
+"""Web search: a few short results that a model can read and a voice can speak. The handler behind `search_web`.
 
-Three providers, chosen by the tool's own configuration: `ddgs` (a library that asks public engines, without a key),
-`searxng` (an instance of one's own, by its address) and `brave` (an API with a key). All of them block, so the handler
-runs in a thread. Whatever keeps a search from being done ends in one `UnavailableError`.
+The configuration of the tool chooses one of three providers: `ddgs` (a library that asks public engines, without a
+key), `searxng` (the user's own instance) and `brave` (an API with a key). All of them block, so the handler runs in a
+thread. Every failure of a provider is an `UnavailableError`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPMessage
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from toolrun.errors import InvalidArgumentsError, ToolError, UnavailableError
 from toolrun.json import JSON
@@ -25,19 +25,19 @@ from toolrun.tools.context import ToolContext
 MAX_RESULTS: Final = 5
 MAX_SNIPPET: Final = 300
 TIMEOUT: Final = 10.0
-"""Seconds for one search. A call whose deadline is nearer has less."""
+"""Seconds for one search, or less if the deadline of the call is nearer."""
 BRAVE_URL: Final = "https://api.search.brave.com/res/v1/web/search"
 BRAVE_KEY: Final = "BRAVE_API_KEY"
-_MAX_ANSWER: Final = 2_000_000
-_MAX_QUERY: Final = 400
-_MOST_RESULTS: Final = 20
+_MAX_RESPONSE_BYTES: Final = 2_000_000
+_MAX_QUERY_CHARS: Final = 400
+_RESULT_LIMIT: Final = 20
 
-Found = dict[str, JSON]
-Provider = Callable[["Search"], list[Found]]
+SearchResult = dict[str, JSON]
+SearchProvider = Callable[["Search"], list[SearchResult]]
 
 
 class Search:
-    """One search: what is looked for, and with which settings."""
+    """One search: the query, the settings and the deadline."""
 
     def __init__(self, query: str, count: int | None, context: ToolContext) -> None:
         self.query = " ".join(query.split())
@@ -46,11 +46,11 @@ class Search:
         self._secrets = context.secrets
         if not self.query:
             raise InvalidArgumentsError("Invalid parameters: 'query' is empty; give the words to search for")
-        if len(self.query) > _MAX_QUERY:
-            raise InvalidArgumentsError(f"Invalid parameters: 'query' is longer than {_MAX_QUERY} characters")
+        if len(self.query) > _MAX_QUERY_CHARS:
+            raise InvalidArgumentsError(f"Invalid parameters: 'query' is longer than {_MAX_QUERY_CHARS} characters")
         wanted = count if count is not None else int(self._number("max_results", MAX_RESULTS))
-        self.count = max(1, min(_MOST_RESULTS, wanted))
-        self.ends = time.monotonic() + min(self._number("timeout", TIMEOUT), context.remaining())
+        self.count = max(1, min(_RESULT_LIMIT, wanted))
+        self.deadline = time.monotonic() + min(self._number("timeout", TIMEOUT), context.remaining())
 
     def setting(self, name: str, default: str = "") -> str:
         value = self._config.get(name, default)
@@ -66,8 +66,8 @@ class Search:
         return self._secrets[name]
 
     def remaining(self) -> float:
-        """Seconds that are left; never nothing, which would mean to wait for ever."""
-        return max(0.1, self.ends - time.monotonic())
+        """The seconds left. Never 0, which would mean no timeout at all."""
+        return max(0.1, self.deadline - time.monotonic())
 
     def misconfigured(self, problem: str) -> ToolError:
         return ToolError(f"The web search is not configured: {problem} in [tool.{self.tool}] of toolrun.toml.")
@@ -96,7 +96,7 @@ def search_web(query: str, count: int | None, context: ToolContext) -> JSON:
     return answer
 
 
-def _ddgs(search: Search) -> list[Found]:
+def _ddgs(search: Search) -> list[SearchResult]:
     try:
         from ddgs import DDGS
         from ddgs.exceptions import DDGSException
@@ -105,14 +105,14 @@ def _ddgs(search: Search) -> list[Found]:
             "the package ddgs is not installed. Install it with 'pip install toolrun[search]', or set 'url' to the "
             "address of a SearXNG"
         ) from None
-    # The engines are asked two at a time, each pair within this time.
+    # ddgs asks two engines at a time; each pair has this time.
     seconds = max(1, int(min(5.0, search.remaining() / 3)))
     try:
         found = DDGS(timeout=seconds).text(
             search.query, region=search.setting("region", "us-en"), max_results=search.count
         )
     except DDGSException as error:
-        if error.args and isinstance(error.args[0], str):  # no engine had an error to report, and none a result
+        if error.args and isinstance(error.args[0], str):  # no engine reported an error, and none had a result
             raise search.unavailable(
                 "no engine gave a result; they may be refusing automatic requests. Try later or with other words."
             ) from None
@@ -120,7 +120,7 @@ def _ddgs(search: Search) -> list[Found]:
     return [_result(item, "title", "href", "body") for item in found]
 
 
-def _searxng(search: Search) -> list[Found]:
+def _searxng(search: Search) -> list[SearchResult]:
     base = search.setting("url")
     if not base:
         raise search.misconfigured("'url' must be the address of a SearXNG")
@@ -131,7 +131,7 @@ def _searxng(search: Search) -> list[Found]:
     return [box for box in boxes if box["snippet"]][:1] + results
 
 
-def _brave(search: Search) -> list[Found]:
+def _brave(search: Search) -> list[SearchResult]:
     query = {"q": search.query, "count": str(search.count), "text_decorations": "0"}
     address = f"{search.setting('url') or BRAVE_URL}?{urllib.parse.urlencode(query)}"
     headers = {"X-Subscription-Token": search.secret(BRAVE_KEY)}
@@ -142,11 +142,11 @@ def _brave(search: Search) -> list[Found]:
     ]
 
 
-PROVIDERS: Final[Mapping[str, Provider]] = {"ddgs": _ddgs, "searxng": _searxng, "brave": _brave}
+PROVIDERS: Final[Mapping[str, SearchProvider]] = {"ddgs": _ddgs, "searxng": _searxng, "brave": _brave}
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another host."""
+    """Refuses redirects: they would carry the key to another host."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -154,7 +154,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _fetch(search: Search, address: str, headers: Mapping[str, str]) -> dict[str, Any]:
+def _fetch(search: Search, address: str, headers: Mapping[str, str]) -> dict[str, JSON]:
     """The JSON object at an address."""
     where = address.partition("?")[0]
     if not address.startswith(("http://", "https://")):
@@ -162,9 +162,9 @@ def _fetch(search: Search, address: str, headers: Mapping[str, str]) -> dict[str
     request = urllib.request.Request(address, headers={"Accept": "application/json", **headers})
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=search.remaining()) as response:
-            answer = json.loads(_body(search, response))
+            content = json.loads(_body(search, response))
     except urllib.error.HTTPError as error:
-        with error:  # it holds the connection
+        with error:  # closes the connection
             raise search.unavailable(_refusal(where, error)) from None
     except TimeoutError:
         raise search.unavailable(f"{where} gave no answer in time.") from None
@@ -176,22 +176,22 @@ def _fetch(search: Search, address: str, headers: Mapping[str, str]) -> dict[str
             f"{where} cannot be reached ({reason}). Is it running, is this machine online?"
         ) from None
     except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise search.unavailable(f"{where} answered something that is no search result. Does it offer format=json?")
-    return answer
+        content = None
+    if not isinstance(content, dict):
+        raise search.unavailable(f"{where} did not answer with search results. Does it offer format=json?")
+    return content
 
 
 def _body(search: Search, response: IO[bytes]) -> bytes:
-    """All of an answer. A timeout of urllib is for each read: a server that drips would never reach it."""
-    content = bytearray()
-    while chunk := response.read1(1 << 16):  # type: ignore[attr-defined]  # of http.client.HTTPResponse
-        content += chunk
-        if time.monotonic() > search.ends:
+    """The whole response. urllib's timeout applies to each read, so a slow server would never reach it."""
+    received = bytearray()
+    while chunk := response.read1(1 << 16):  # type: ignore[attr-defined]  # a method of http.client.HTTPResponse
+        received += chunk
+        if time.monotonic() > search.deadline:
             raise TimeoutError
-        if len(content) > _MAX_ANSWER:
+        if len(received) > _MAX_RESPONSE_BYTES:
             raise ValueError
-    return bytes(content)
+    return bytes(received)
 
 
 def _refusal(where: str, error: urllib.error.HTTPError) -> str:
@@ -205,12 +205,12 @@ def _refusal(where: str, error: urllib.error.HTTPError) -> str:
     return f"{where} answered with an error ({error.code})."
 
 
-def _objects(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _objects(answer: Mapping[str, JSON], key: str) -> list[dict[str, JSON]]:
     found = answer.get(key)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def _result(item: Mapping[str, Any], title: str, address: str, text: str) -> Found:
+def _result(item: Mapping[str, JSON], title: str, address: str, text: str) -> SearchResult:
     return {
         "title": _plain(item.get(title), 120),
         "url": str(item.get(address) or ""),

@@ -1,8 +1,7 @@
-"""The volume of the loudspeakers, through whichever mixer the system has. The handler behind `control_speaker_volume`.
+"""The volume of the loudspeakers, through the mixer that the system has. The handler behind `control_speaker_volume`.
 
-A mixer is data: the commands that it understands, and how its answers are read. The first one that is installed and
-answers is used; one that is installed and cannot reach a sound server is passed over. A change is followed by reading
-the volume back, so that the answer says what is and not what was asked for.
+A mixer is data: its commands, and a parser for its output. The first installed mixer that reaches a sound server is
+used. After a change the volume is read back, so that the answer reports the actual volume and not the requested one.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _ENGLISH: Final = {"LC_ALL": "C"}  # pactl and amixer translate what they print
 
 
 @dataclass(frozen=True, slots=True)
-class Loudness:
-    """What the loudspeakers are set to."""
+class VolumeState:
+    """The state of the loudspeakers."""
 
     volume: int
     """Percent."""
@@ -38,19 +37,19 @@ class Loudness:
 
 @dataclass(frozen=True, slots=True)
 class Mixer:
-    """How one mixer is spoken to. `{device}`, `{percent}` and `{switch}` stand for values."""
+    """The command lines of one mixer. `{device}`, `{percent}`, `{fraction}` and `{switch}` are placeholders."""
 
     program: str
     device: str
-    """The one that is meant if none is configured."""
+    """The default, if none is configured."""
     get: tuple[str, ...]
-    """Commands whose outputs together tell volume and mute."""
+    """Commands whose combined output has volume and mute."""
     set: str
     mute: str
     switches: tuple[str, str]
-    """What this mixer calls muted and not muted."""
-    read: Callable[[str], Loudness | None]
-    """None: the output does not say it."""
+    """The values of `{switch}` for muted and not muted."""
+    parse: Callable[[str], VolumeState | None]
+    """Parses the output of `get`; None if it has no volume."""
 
     def command(self, template: str, percent: int = 0, muted: bool = False) -> list[str]:
         values = {
@@ -62,14 +61,14 @@ class Mixer:
         return [self.program, *(part.format(**values) for part in template.split("\t"))]
 
 
-def _found(volume: str, muted: str, *, scale: float = 1.0) -> Callable[[str], Loudness | None]:
-    """A reader by two patterns: the first finds the number, the second what a muted one says."""
+def _pattern_parser(volume: str, muted: str, *, scale: float = 1.0) -> Callable[[str], VolumeState | None]:
+    """A parser by two patterns: the first finds the number, the second matches if the device is muted."""
 
-    def read(output: str) -> Loudness | None:
+    def parse(output: str) -> VolumeState | None:
         number = re.search(volume, output)
-        return number and Loudness(round(float(number[1]) * scale), re.search(muted, output) is not None)
+        return number and VolumeState(round(float(number[1]) * scale), re.search(muted, output) is not None)
 
-    return read
+    return parse
 
 
 MIXERS: Final = (
@@ -80,7 +79,7 @@ MIXERS: Final = (
         "set-volume\t{device}\t{fraction}",
         "set-mute\t{device}\t{switch}",
         ("1", "0"),
-        _found(r"Volume: (\d+(?:\.\d+)?)", r"\[MUTED\]", scale=100),
+        _pattern_parser(r"Volume: (\d+(?:\.\d+)?)", r"\[MUTED\]", scale=100),
     ),
     Mixer(
         "pactl",
@@ -89,7 +88,7 @@ MIXERS: Final = (
         "set-sink-volume\t{device}\t{percent}%",
         "set-sink-mute\t{device}\t{switch}",
         ("1", "0"),
-        _found(r"(\d+)%", r"Mute: yes"),
+        _pattern_parser(r"(\d+)%", r"Mute: yes"),
     ),
     Mixer(
         "amixer",
@@ -98,7 +97,7 @@ MIXERS: Final = (
         "-M\t-q\tsset\t{device}\t{percent}%",
         "-q\tsset\t{device}\t{switch}",
         ("mute", "unmute"),
-        _found(r"\[(\d+)%\]", r"\[off\]"),
+        _pattern_parser(r"\[(\d+)%\]", r"\[off\]"),
     ),
     Mixer(
         "osascript",
@@ -107,17 +106,17 @@ MIXERS: Final = (
         "-e\tset volume output volume {percent}",
         "-e\tset volume output muted {switch}",
         ("true", "false"),
-        _found(r"output volume:(\d+)", r"output muted:true"),
+        _pattern_parser(r"output volume:(\d+)", r"output muted:true"),
     ),
 )
 
 
 async def control_volume(action: str, level: int | None, context: ToolContext) -> JSON:
-    """Do what is asked for, and say what the loudspeakers are set to then."""
-    wanted = action.strip().lower()
-    if wanted not in ACTIONS:
-        raise InvalidArgumentsError(f"Invalid parameters: unknown action '{action:.40}'; {suggestion(wanted, ACTIONS)}")
-    if wanted == "set" and level is None:
+    """Perform the action, and return the state of the loudspeakers after it."""
+    name = action.strip().lower()
+    if name not in ACTIONS:
+        raise InvalidArgumentsError(f"Invalid parameters: unknown action '{action:.40}'; {suggestion(name, ACTIONS)}")
+    if name == "set" and level is None:
         raise InvalidArgumentsError("Invalid parameters: missing 'level'; 'set' needs the percentage, 0 to 100")
     if level is not None and not 0 <= level <= 100:
         raise InvalidArgumentsError(f"Invalid parameters: 'level' is a percentage, 0 to 100; got {level}")
@@ -125,7 +124,7 @@ async def control_volume(action: str, level: int | None, context: ToolContext) -
     if not isinstance(step, int) or isinstance(step, bool) or not 1 <= step <= 100:
         raise ToolError("[tool] config: 'step' must be a whole number of percent, 1 to 100. Correct toolrun.toml.")
     mixer, before = await _first_mixer(_candidates(context.config))
-    target = _target(wanted, before, level if level is not None else step)
+    target = _target(name, before, level if level is not None else step)
     if target.volume != before.volume:
         await _run(mixer, mixer.command(mixer.set, percent=target.volume))
     if target.muted != before.muted:
@@ -134,13 +133,13 @@ async def control_volume(action: str, level: int | None, context: ToolContext) -
     return {"volume": now.volume, "muted": now.muted}
 
 
-def _target(action: str, now: Loudness, amount: int) -> Loudness:
-    """What to set. To ask for a volume, or for more, is to want to hear something."""
+def _target(action: str, now: VolumeState, amount: int) -> VolumeState:
+    """The state to set. Asking for a volume, or for more, also unmutes."""
     match action:
         case "set":
-            return Loudness(amount, muted=now.muted if amount == 0 else False)
+            return VolumeState(amount, muted=now.muted if amount == 0 else False)
         case "up":
-            return Loudness(max(now.volume, min(100, now.volume + amount)), muted=False)
+            return VolumeState(max(now.volume, min(100, now.volume + amount)), muted=False)
         case "down":
             return replace(now, volume=max(0, now.volume - amount))
         case "mute" | "unmute":
@@ -149,7 +148,7 @@ def _target(action: str, now: Loudness, amount: int) -> Loudness:
 
 
 def _candidates(config: Mapping[str, JSON]) -> list[Mixer]:
-    """The mixers to try, by the configuration of the tool."""
+    """The installed mixers that the configuration of the tool allows."""
     name, device = config.get("mixer", ""), config.get("device", "")
     names = [mixer.program for mixer in MIXERS]
     if name and name not in names:
@@ -170,35 +169,35 @@ def _none_of(names: Sequence[str]) -> str:
     return f"{names[0]} is not installed" if len(names) == 1 else f"none of {', '.join(names)} is installed"
 
 
-async def _first_mixer(mixers: Sequence[Mixer]) -> tuple[Mixer, Loudness]:
-    """The first mixer that answers, and what it says."""
-    refused: list[str] = []
+async def _first_mixer(mixers: Sequence[Mixer]) -> tuple[Mixer, VolumeState]:
+    """The first mixer that works, and the present state."""
+    failures: list[str] = []
     for mixer in mixers:
         try:
             return mixer, await _read(mixer)
         except UnavailableError as error:
-            refused.append(str(error))
+            failures.append(str(error))
     raise UnavailableError(
-        f"The speaker volume cannot be controlled: {'; '.join(refused)}. Is a sound server running for this user?"
+        f"The speaker volume cannot be controlled: {'; '.join(failures)}. Is a sound server running for this user?"
     )
 
 
-async def _read(mixer: Mixer) -> Loudness:
+async def _read(mixer: Mixer) -> VolumeState:
     output = "\n".join([await _run(mixer, mixer.command(template)) for template in mixer.get])
-    found = mixer.read(output)
+    found = mixer.parse(output)
     if found is None:
-        raise UnavailableError(f"{mixer.program} told no volume: {output.strip()[:80]!r}")
+        raise UnavailableError(f"{mixer.program} printed no volume: {output.strip()[:80]!r}")
     return found
 
 
 async def _run(mixer: Mixer, command: Sequence[str]) -> str:
     try:
-        done = await run_program(command, timeout=TIMEOUT, variables=_ENGLISH)
+        finished = await run_program(command, timeout=TIMEOUT, variables=_ENGLISH)
     except TimeoutError:
         problem = f"{mixer.program} gave no answer within {TIMEOUT:g} s"
         raise UnavailableError(problem, side_effects=SideEffects.UNKNOWN) from None
     except OSError as error:
         raise UnavailableError(f"{mixer.program} cannot be run: {error.strerror}") from None
-    if done.code != 0:
-        raise UnavailableError(f"{mixer.program} failed: {done.complaint}")
-    return done.output.decode("utf-8", "replace")
+    if finished.code != 0:
+        raise UnavailableError(f"{mixer.program} failed: {finished.complaint}")
+    return finished.output.decode("utf-8", "replace")

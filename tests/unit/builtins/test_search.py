@@ -190,10 +190,10 @@ async def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path, server: S
         (429, b"", "too many at a time (429)"),
         (403, b"", "for a SearXNG that json is allowed"),
         (500, b"oops", "answered with an error (500)"),
-        (200, b"<html>blocked</html>", "no search result"),
-        (200, b"[1, 2]", "no search result"),
-        (200, b'{"results": "' + b"x" * 2_100_000, "no search result"),
-        (200, b"", "no search result"),
+        (200, b"<html>blocked</html>", "did not answer with search results"),
+        (200, b"[1, 2]", "did not answer with search results"),
+        (200, b'{"results": "' + b"x" * 2_100_000, "did not answer with search results"),
+        (200, b"", "did not answer with search results"),
     ],
 )
 async def test_a_server_that_refuses_or_talks_rubbish_is_unavailable(

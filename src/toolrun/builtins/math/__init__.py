@@ -1,1 +1,1 @@
-"""A calculator that stays exact: the builtin `math_eval`."""
+"""A calculator with exact arithmetic: the builtin `math_eval`."""

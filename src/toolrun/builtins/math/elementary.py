@@ -109,7 +109,7 @@ def whole(value: Number, operation: Callable[[Real], int]) -> Number:
     """Rounding in one direction. What is whole but for the rounding of floats stays: floor(log(1000, 10)) is 3."""
     x = number.real(value, "Rounding")
     nearest = number.round_to(x)
-    return nearest if isinstance(x, float) and number.is_close(x, nearest) else number.settle(operation(x))
+    return nearest if isinstance(x, float) and number.is_close(x, nearest) else number.normalise(operation(x))
 
 
 def sign(value: Number) -> Number:
@@ -136,7 +136,7 @@ def combinations(value: Number, chosen: Number) -> Number:
     k = min(k, n - k)
     if k and k * (math.log2(n) - math.log2(k)) > MAX_INTEGER_BITS:  # C(n, k) >= (n / k)^k
         raise number.too_large()
-    return number.settle(math.comb(n, k))
+    return number.normalise(math.comb(n, k))
 
 
 def permutations(value: Number, chosen: Number) -> Number:
@@ -145,7 +145,7 @@ def permutations(value: Number, chosen: Number) -> Number:
         return 0
     if k and k * (math.log2(n) - math.log2(math.e)) > MAX_INTEGER_BITS:  # P(n, k) >= (n / e)^k
         raise number.too_large()
-    return number.settle(math.perm(n, k))
+    return number.normalise(math.perm(n, k))
 
 
 def _natural(name: str, value: Number) -> int:

@@ -43,7 +43,7 @@ def _spread(operation: Callable[[Scalar, Scalar], Scalar]) -> Binary:
 
 def _on_bits(operation: Callable[[int, int], int]) -> Binary:
     def call(a: Scalar, b: Scalar) -> Scalar:
-        return number.settle(operation(*(scalar.integer(value, "A bit operation") for value in (a, b))))
+        return number.normalise(operation(*(scalar.integer(value, "A bit operation") for value in (a, b))))
 
     return _spread(call)
 
@@ -116,7 +116,7 @@ def evaluate(program: Node) -> Value:
 
 
 class _Evaluation:
-    """One run: its variables, and the work it has done."""
+    """One evaluation: its variables and the work done so far."""
 
     def __init__(self) -> None:
         self._variables: dict[str, Value] = {}
@@ -157,7 +157,7 @@ class _Evaluation:
             self._depth -= 1
 
     def _apply(self, operation: Callable[..., Value], token: Token, *arguments: Value) -> Value:
-        """Runs one operation, within the allowance, and tells where a failure happened."""
+        """Run one operation within the work limit; a failure gets the position of the token."""
         elements = max((len(value.items) for value in arguments if isinstance(value, Matrix)), default=0)
         self._work += 1 + int(elements**1.5) * _HEAVY.get(token.type, _HEAVY.get(token, 1))
         try:
@@ -167,7 +167,7 @@ class _Evaluation:
         except CalculationError as error:
             raise CalculationError(error.problem, error.advice, token.start_pos) from None
         except (ArithmeticError, ValueError) as error:
-            problem, advice = next(text for kind, *text in _TRANSLATIONS if isinstance(error, kind))
+            problem, advice = next(text for error_class, *text in _TRANSLATIONS if isinstance(error, error_class))
             raise CalculationError(problem, advice, token.start_pos) from None
 
     def _chain(self, node: Node) -> Value:

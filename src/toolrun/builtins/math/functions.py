@@ -28,12 +28,12 @@ class Function:
 
 def _of_number(name: str, operation: Callable[[Number], Number]) -> Function:
     """Of a plain number, or of every element of a matrix."""
-    return _of_scalar(lambda value: number.settle(operation(scalar.plain(value, name))))
+    return _of_scalar(lambda value: number.normalise(operation(scalar.plain(value, name))))
 
 
 def _of_two_numbers(name: str, operation: Callable[[Number, Number], Number]) -> Function:
     def call(a: Scalar, b: Scalar) -> Scalar:
-        return number.settle(operation(scalar.plain(a, name), scalar.plain(b, name)))
+        return number.normalise(operation(scalar.plain(a, name), scalar.plain(b, name)))
 
     return Function(lambda a, b: matrix.combine(call, a, b), 2, 2)
 
@@ -43,7 +43,7 @@ def _of_integers(name: str, operation: Callable[[int, int], int]) -> Function:
 
 
 def _of_angle(name: str, operation: Callable[[Number], Number]) -> Function:
-    return _of_scalar(lambda value: number.settle(operation(scalar.radians(value, name))))
+    return _of_scalar(lambda value: number.normalise(operation(scalar.radians(value, name))))
 
 
 def _of_magnitude(operation: Callable[[Number], Number]) -> Function:
@@ -96,7 +96,7 @@ def _round(value: Value, digits: Value = 0) -> Value:
 
 
 def _sign(value: Scalar) -> Scalar:
-    return number.settle(elementary.sign(value.magnitude if isinstance(value, Quantity) else value))
+    return number.normalise(elementary.sign(value.magnitude if isinstance(value, Quantity) else value))
 
 
 def _nth_root(value: Value, degree: Value = 2) -> Value:
@@ -136,7 +136,7 @@ def _variance(items: list[Scalar]) -> Scalar:
 
 def _fold(name: str, operation: Callable[[int, int], int]) -> Function:
     def call(a: Number, b: Number) -> Number:
-        return number.settle(operation(number.integer(a, name), number.integer(b, name)))
+        return number.normalise(operation(number.integer(a, name), number.integer(b, name)))
 
     return _of_all(lambda items: reduce(call, (scalar.plain(item, name) for item in items)))
 
@@ -228,13 +228,13 @@ _NUMBERS: Final = {
 }
 
 _MAGNITUDES: Final = {
-    "abs": lambda x: number.settle(number.absolute(x)),
+    "abs": lambda x: number.normalise(number.absolute(x)),
     "floor": lambda x: elementary.whole(x, math.floor),
     "ceil": lambda x: elementary.whole(x, math.ceil),
     "fix": lambda x: elementary.whole(x, math.trunc),
-    "re": lambda x: number.settle(x.real),
-    "im": lambda x: number.settle(x.imag),
-    "conj": lambda x: number.settle(x.conjugate()),
+    "re": lambda x: number.normalise(x.real),
+    "im": lambda x: number.normalise(x.imag),
+    "conj": lambda x: number.normalise(x.conjugate()),
 }
 
 _ALIASES: Final = {

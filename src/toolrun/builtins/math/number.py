@@ -45,8 +45,8 @@ def is_exact(value: Number) -> TypeGuard[int | Fraction]:
     return isinstance(value, int | Fraction)
 
 
-def settle(value: Number) -> Number:
-    """The value in its simplest exact form, or the error that says why there is none."""
+def normalise(value: Number) -> Number:
+    """The value in its simplest exact form. CalculationError: it is too large or not finite."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -55,7 +55,7 @@ def settle(value: Number) -> Number:
         return value
     if isinstance(value, Fraction):
         if value.denominator == 1:
-            return settle(value.numerator)
+            return normalise(value.numerator)
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_FRACTION_BITS:
             return float(value)
         return value
@@ -80,10 +80,10 @@ def _not_finite(value: complex) -> CalculationError:
 def literal(text: str) -> Number:
     """The number that a literal of the grammar stands for: 12, .5, 1e3, 0x1F, 0b101, 0o17."""
     if text[:2].lower() in ("0x", "0b", "0o"):
-        return settle(int(text, 0)) if len(text) <= MAX_INTEGER_BITS + 2 else _refuse_literal(text)
+        return normalise(int(text, 0)) if len(text) <= MAX_INTEGER_BITS + 2 else _refuse_literal(text)
     if text.isdigit():
-        # The length is checked first: int() refuses more than 4300 digits with an error of its own.
-        return settle(int(text)) if len(text) <= MAX_INTEGER_BITS else _refuse_literal(text)
+        # The length is checked first: int() refuses more than 4300 digits with a different error.
+        return normalise(int(text)) if len(text) <= MAX_INTEGER_BITS else _refuse_literal(text)
     approximate = float(text)
     if approximate == 0:
         mantissa = text.lower().partition("e")[0]
@@ -92,7 +92,7 @@ def literal(text: str) -> Number:
         return _refuse_literal(text)
     if abs(approximate) >= _EXACT_FLOAT or len(text) > 60:
         return approximate
-    return settle(Fraction(text))
+    return normalise(Fraction(text))
 
 
 def _refuse_literal(text: str) -> Number:
@@ -116,19 +116,19 @@ def integer(value: Number, what: str) -> int:
 
 
 def add(a: Number, b: Number) -> Number:
-    return settle(a + b)
+    return normalise(a + b)
 
 
 def subtract(a: Number, b: Number) -> Number:
-    return settle(a - b)
+    return normalise(a - b)
 
 
 def multiply(a: Number, b: Number) -> Number:
-    return settle(a * b)
+    return normalise(a * b)
 
 
 def negate(a: Number) -> Number:
-    return settle(-a)
+    return normalise(-a)
 
 
 def absolute(a: Number) -> Real:
@@ -141,8 +141,8 @@ def divide(a: Number, b: Number) -> Number:
     if b == 0:
         raise ZeroDivisionError
     if is_exact(a) and is_exact(b):
-        return settle(Fraction(a) / Fraction(b))
-    return settle(a / b)
+        return normalise(Fraction(a) / Fraction(b))
+    return normalise(a / b)
 
 
 def modulo(a: Number, b: Number) -> Number:
@@ -150,7 +150,7 @@ def modulo(a: Number, b: Number) -> Number:
     a, b = real(a, "Modulo"), real(b, "Modulo")
     if b == 0:
         raise ZeroDivisionError
-    return settle(a % b)
+    return normalise(a % b)
 
 
 def power(base: Number, exponent: Number) -> Number:
@@ -164,8 +164,8 @@ def power(base: Number, exponent: Number) -> Number:
         if base == 0 and exponent < 0:
             raise ZeroDivisionError
         if base >= 0:
-            return settle(float(base) ** float(exponent))
-    return settle(complex(base) ** exponent)
+            return normalise(float(base) ** float(exponent))
+    return normalise(complex(base) ** exponent)
 
 
 def _whole_power(base: Number, exponent: int) -> Number:
@@ -174,17 +174,17 @@ def _whole_power(base: Number, exponent: int) -> Number:
     if isinstance(base, complex):
         return _complex_power(base, exponent)
     if not is_exact(base):
-        return settle(base**exponent)
+        return normalise(base**exponent)
     base = Fraction(base)
     bits = max(base.numerator.bit_length(), base.denominator.bit_length())
     if abs(base) in (0, 1) or bits * abs(exponent) <= 2 * MAX_FRACTION_BITS:
         # Fraction reads the parity of a huge exponent correctly for 0, 1 and -1, and at once.
-        return settle(base ** (exponent if abs(base) != 1 else exponent % 2))
+        return normalise(base ** (exponent if abs(base) != 1 else exponent % 2))
     if base.denominator == 1 and exponent > 0:
         if (bits - 1) * exponent > MAX_INTEGER_BITS:
             raise too_large()
-        return settle(base.numerator**exponent)
-    return settle(float(base) ** exponent)
+        return normalise(base.numerator**exponent)
+    return normalise(float(base) ** exponent)
 
 
 def _complex_power(base: complex, exponent: int) -> Number:
@@ -197,7 +197,7 @@ def _complex_power(base: complex, exponent: int) -> Number:
         result *= result
         if bit == "1":
             result *= base
-    return settle(result) if exponent >= 0 else divide(1, settle(result))
+    return normalise(result) if exponent >= 0 else divide(1, normalise(result))
 
 
 def square_root(value: Number) -> Number:
@@ -205,11 +205,11 @@ def square_root(value: Number) -> Number:
         value = Fraction(value)
         top, bottom = math.isqrt(abs(value.numerator)), math.isqrt(value.denominator)
         if top * top == abs(value.numerator) and bottom * bottom == value.denominator:
-            root = settle(Fraction(top, bottom))
-            return root if value >= 0 else settle(complex(0, float(real(root, "sqrt"))))
+            root = normalise(Fraction(top, bottom))
+            return root if value >= 0 else normalise(complex(0, float(real(root, "sqrt"))))
     if is_real(value) and value >= 0:
-        return settle(math.sqrt(value))
-    return settle(cmath.sqrt(complex(value)))
+        return normalise(math.sqrt(value))
+    return normalise(cmath.sqrt(complex(value)))
 
 
 def is_close(a: Number, b: Number) -> bool:
@@ -244,10 +244,10 @@ def shift(value: Number, count: int) -> int:
 def round_to(value: Number, digits: int = 0) -> Number:
     """Rounds the decimal that people see, halves away from zero: 2.675 to 2.68, -2.5 to -3."""
     if isinstance(value, complex):
-        return settle(complex(float(_round_real(value.real, digits)), float(_round_real(value.imag, digits))))
+        return normalise(complex(float(_round_real(value.real, digits)), float(_round_real(value.imag, digits))))
     if isinstance(value, float) and abs(value) >= _EXACT_FLOAT and digits >= 0:
         return value  # whole already, and its digits as an integer would be made up
-    return settle(_round_real(value, digits))
+    return normalise(_round_real(value, digits))
 
 
 def _round_real(value: Real, digits: int) -> Fraction:

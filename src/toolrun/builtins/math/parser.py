@@ -46,7 +46,7 @@ def _parser() -> Lark:
 
 
 class _Disambiguation(PostLex):
-    """Has no state of its own, because one parser serves all threads."""
+    """Stateless, because one parser serves all threads."""
 
     always_accept = ("SEMICOLON", "NEWLINE", "PERCENT_SIGN", "IN", "MOD")
 
@@ -99,18 +99,18 @@ def _resolve_words(tokens: list[Token]) -> list[Token]:
         before = result[-1] if result else _END
         after = tokens[index + 1] if index + 1 < len(tokens) else _END
         beyond = tokens[index + 2] if index + 2 < len(tokens) else _END
-        kind = token.type
-        if kind == "PERCENT_SIGN":
-            kind = "MODULO" if _is_modulo(before, token, after, beyond) else "PERCENT"
-        elif kind == "NAME" and token == "percent" and before.type in _VALUE_ENDS:
-            kind = "PERCENT"
-        elif kind == "IN":
-            kind = "TO" if _is_conversion(before, after) else "NAME"
-        elif kind == "MOD":
-            kind = "MODULO" if before.type in _VALUE_ENDS or before.type == "PERCENT" else "NAME"
-        elif kind == "OF" and before.type != "PERCENT":
+        token_type = token.type
+        if token_type == "PERCENT_SIGN":
+            token_type = "MODULO" if _is_modulo(before, token, after, beyond) else "PERCENT"
+        elif token_type == "NAME" and token == "percent" and before.type in _VALUE_ENDS:
+            token_type = "PERCENT"
+        elif token_type == "IN":
+            token_type = "TO" if _is_conversion(before, after) else "NAME"
+        elif token_type == "MOD":
+            token_type = "MODULO" if before.type in _VALUE_ENDS or before.type == "PERCENT" else "NAME"
+        elif token_type == "OF" and before.type != "PERCENT":
             raise CalculationError("'of' only follows a percentage", "For instance: 12% of 50.", token.start_pos)
-        result.append(Token.new_borrow_pos(kind, _SPELLINGS.get(token, str(token)), token))
+        result.append(Token.new_borrow_pos(token_type, _SPELLINGS.get(token, str(token)), token))
     return result
 
 

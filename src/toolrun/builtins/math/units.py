@@ -13,7 +13,7 @@ from fractions import Fraction
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from toolrun.builtins.math.number import CalculationError, Number, multiply, power, settle
+from toolrun.builtins.math.number import CalculationError, Number, multiply, normalise, power
 from toolrun.text import close_names
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def convert(magnitude: Number, source: Unit, target: Unit) -> Number:
             advice = "degC and degF stand alone: write K within a compound unit."
         problem = f"Cannot convert {describe(source)} to {describe(target)}"
         raise CalculationError(problem, advice) from None
-    return settle(converted)
+    return normalise(converted)
 
 
 def describe(unit: Unit) -> str:
@@ -119,7 +119,7 @@ def multiply_units(a: Unit, b: Unit) -> tuple[Unit, Number]:
             continue
         known = factors[index]
         if known.name != factor.name:
-            scale = multiply(scale, power(convert(1, _single(factor), _single(known)), settle(factor.power)))
+            scale = multiply(scale, power(convert(1, _single(factor), _single(known)), normalise(factor.power)))
         factors[index] = Factor(known.symbol, known.name, known.power + factor.power)
     return _checked(factors), scale
 
