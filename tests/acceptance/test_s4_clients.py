@@ -152,7 +152,7 @@ async def test_s4_2_1_nothing_is_parsed_by_hand(parts: Parts) -> None:
     assert reply.text == qwen
 
     root = Path(toolrun.clients.__file__).parent
-    sources = [root / f"{name}.py" for name in ("loop", "round", "client", "ollama", "anthropic", "conversation")]
+    sources = [root / f"{name}.py" for name in ("loop", "round", "model_client", "ollama", "anthropic", "conversation")]
     strings = {
         node.value
         for source in sources

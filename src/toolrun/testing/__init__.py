@@ -1,6 +1,6 @@
-"""For users' own tests: a model that plays a script, tools that play recordings, an engine without processes.
+"""Test doubles for users: a model that plays a script, tools that play recordings, an engine without processes.
 
-And a look at the worker processes that are left.
+Besides, `find_workers` shows the worker processes that a test has left running.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Tools that were recorded once and are played again: the same arguments, the same answer, no effects."""
+"""Tools that replay a recording: the same arguments give the same result, without effects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from toolrun.errors import ConfigError, ToolError
 from toolrun.execution.observer import Observer
@@ -19,15 +19,15 @@ from toolrun.tools.protocol import schema_of
 
 @dataclass(slots=True)
 class RecordedTool:
-    """A tool that answers from its recording."""
+    """A tool that answers from a recording."""
 
     name: str
     description: str
     schema: Mapping[str, JSON]
     answers: list[tuple[Mapping[str, JSON], JSON, str | None]] = field(default_factory=list)
-    """Arguments, result, error; the last one that fits is given."""
+    """Arguments, result, error. The last match wins."""
     received: list[Mapping[str, JSON]] = field(default_factory=list)
-    """The arguments of the calls that were made, in order."""
+    """The arguments of all calls so far."""
     inline: ClassVar[bool] = True  # a lookup needs no thread
 
     def invoke(self, arguments: Mapping[str, JSON]) -> JSON:
@@ -42,7 +42,7 @@ class RecordedTool:
 
 
 class RecordedTools:
-    """A collection of them: `ToolManager(list(RecordedTools.load("tools.json")))`."""
+    """A collection of recorded tools: `ToolManager(list(RecordedTools.load("tools.json")))`."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, RecordedTool] = {}
@@ -63,14 +63,14 @@ class RecordedTools:
         description: str = "A recorded tool.",
         schema: Mapping[str, JSON] | None = None,
     ) -> RecordedTool:
-        """Let a tool answer these arguments with a result, or with an error. Without a schema it takes anything."""
+        """Record a result or an error for these arguments. Without a schema, the tool accepts any arguments."""
         tool = self.by_name.setdefault(name, RecordedTool(name, description, schema or {"type": "object"}))
         tool.answers.append((dict(arguments), result, error))
         return tool
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Those that a `Recorder` has saved. Raises ConfigError."""
+        """The tools that a `Recorder` has saved. Raises ConfigError."""
         tools = cls()
         try:
             for entry in json.loads(Path(path).read_text(encoding="utf-8"))["tools"]:
@@ -78,23 +78,23 @@ class RecordedTools:
                 tool.answers = [(it["arguments"], it.get("result"), it.get("error")) for it in entry["calls"]]
                 tools.by_name[tool.name] = tool
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} is no recording of tools: {type(error).__name__}: {error}") from error
+            raise ConfigError(f"{path} is not a recording of tools: {type(error).__name__}: {error}") from error
         return tools
 
 
 class Recorder(Observer):
-    """Watches an executor and saves what its tools answered: `ToolExecutor(manager, observers=[recorder])`."""
+    """Records the results of an executor's tools: `ToolExecutor(manager, observers=[recorder])`."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, list[dict[str, Any]]] = {}
+        self._calls: dict[str, list[dict[str, JSON]]] = {}
 
     def call_finished(self, call: Call, result: ToolResult) -> None:
-        outcome = {"result": result.result} if result.success else {"error": result.error}
+        outcome: dict[str, JSON] = {"result": result.result} if result.success else {"error": result.error}
         arguments = dict(call.arguments) if isinstance(call.arguments, Mapping) else {}
         self._calls.setdefault(call.name, []).append({"arguments": arguments, **outcome})
 
     def save(self, path: str | Path, manager: ToolManager) -> None:
-        """Write the recording: all tools of the manager, with the calls that were made."""
+        """Write the recording: all tools of the manager, with their calls."""
         tools = [
             {
                 "name": tool.name,

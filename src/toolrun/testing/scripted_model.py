@@ -1,4 +1,4 @@
-"""`ScriptedModel`: a chat model of LangChain's that says what a script says, and remembers what it was asked."""
+"""`ScriptedModel`: a LangChain chat model that plays a script and records the requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
@@ -29,15 +30,15 @@ class Said:
     """One answer of a scripted model."""
 
     text: str = ""
-    """`{result}` in it becomes the text of the last tool result, `{question}` the last question of the user."""
+    """`{result}` stands for the text of the last tool result, `{question}` for the last question of the user."""
     calls: Sequence[ToolCall] = ()
-    """Arguments that are a text are sent as that text, whether it is JSON or not."""
+    """Arguments that are a string are sent unchanged, whether they are JSON or not."""
     stop: str = "stop"
-    """Why the answer ended: `length` for one that the limit on tokens cut off."""
+    """Why the answer ended; `length`: the limit on tokens cut it off."""
 
 
 Part = Said | str | ToolCall | AIMessage | Sequence[AIMessageChunk | BaseException] | BaseException
-Script = Sequence[Part | Callable[[Sequence[BaseMessage]], Part]]
+ModelScript = Sequence[Part | Callable[[Sequence[BaseMessage]], Part]]
 """An answer, its text, a single call, a message or the pieces of one as they are, an error to raise (also after some
 pieces); or a function that makes one of these from the messages."""
 
@@ -50,15 +51,15 @@ class _State:
 
 
 class ScriptedModel(BaseChatModel):
-    """Plays a script, one part for each request. With `disable_streaming=True` it answers in one piece."""
+    """Plays a script, one part for each request. With `disable_streaming=True` each answer is one piece."""
 
     script: Any
     repeat: bool = False
-    """Begin again at the end of the script, instead of raising an error."""
+    """Start again at the end of the script instead of raising an error."""
     model: str = "scripted"
     _state: _State = PrivateAttr(default_factory=_State)
 
-    def __init__(self, script: Script = (), **options: Any) -> None:
+    def __init__(self, script: ModelScript = (), **options: Any) -> None:
         super().__init__(**{"script": list(script), **options})
 
     @classmethod
@@ -74,7 +75,7 @@ class ScriptedModel(BaseChatModel):
             return cls([_read_answer(answer) for answer in document["answer"]], repeat=bool(document.get("repeat")))
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{path} is no script: it needs [[answer]] with text and [[answer.calls]] with name and arguments; "
+                f"{path} is not a script: it needs [[answer]] with text and [[answer.calls]] with name and arguments; "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -92,10 +93,14 @@ class ScriptedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "toolrun-scripted"
 
-    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any) -> Runnable[Any, AIMessage]:
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
         return self.bind(tools=[] if tool_choice == "none" else list(tools), **options)
 
-    def _next(self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]]) -> Any:
+    def _next(
+        self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]]
+    ) -> Said | AIMessage | Sequence[AIMessageChunk | BaseException]:
         state = self._state
         state.requests.append(list(messages))
         state.offers.append(list(tools))
@@ -118,7 +123,11 @@ class ScriptedModel(BaseChatModel):
         return _filled(part, messages) if isinstance(part, Said) else part
 
     def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **more: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **more: Any,
     ) -> ChatResult:
         part = self._next(messages, more.get("tools", ()))
         if isinstance(part, AIMessage):
@@ -136,12 +145,20 @@ class ScriptedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **more: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **more: Any,
     ) -> ChatResult:
         return self._generate(messages, stop, None, **more)
 
     async def _astream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **more: Any
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **more: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         part = self._next(messages, more.get("tools", ()))
         if isinstance(part, AIMessage):
@@ -161,15 +178,15 @@ def _pieces(
 
 def _filled(said: Said, messages: Sequence[BaseMessage]) -> Said:
     text = said.text
-    for mark, kind in (("{result}", ToolMessage), ("{question}", HumanMessage)):
+    for mark, message_class in (("{result}", ToolMessage), ("{question}", HumanMessage)):
         if mark in text:
-            last = next((it for it in reversed(messages) if isinstance(it, kind)), None)
+            last = next((it for it in reversed(messages) if isinstance(it, message_class)), None)
             text = text.replace(mark, "" if last is None else str(last.text))
     return Said(text, said.calls, said.stop)
 
 
 def _chunks(said: Said, messages: Sequence[BaseMessage]) -> list[AIMessageChunk]:
-    """The answer in pieces: word by word, then call by call, then what a provider says at the end."""
+    """The answer in chunks: words, then calls, then the usage and the reason for its end."""
     chunks = [AIMessageChunk(content=word) for word in _WORDS.findall(said.text)]
     for index, call in enumerate(said.calls):
         text = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments or {})
@@ -188,5 +205,5 @@ def _read_answer(answer: Mapping[str, Any]) -> Said:
     ]
     unknown = set(answer) - {"text", "calls", "stop"}
     if unknown:
-        raise KeyError(f"'{unknown.pop()}' is not known")
+        raise KeyError(f"'{unknown.pop()}' is an unknown key")
     return Said(answer.get("text", ""), calls, answer.get("stop", "stop"))

@@ -105,5 +105,5 @@ def test_tools_can_be_made_up() -> None:
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text('{"tools": [{}]}')
-    with pytest.raises(ConfigError, match="no recording"):
+    with pytest.raises(ConfigError, match="not a recording"):
         RecordedTools.load(tmp_path / "tools.json")
