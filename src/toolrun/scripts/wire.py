@@ -3,7 +3,7 @@
 Request:  {"id", "function", "kwargs", "config", "secrets"}
 Answer:   {"id", "result", "error"}
 Besides, from the worker: {"ready": …} once, {"id", "progress"} and {"id", "raised"} while a call runs; from the host:
-{"id", "cancel"}. `inside/worker.py` has the other side of the contract.
+{"id", "cancel"}. `worker/__main__.py` has the other side of the contract.
 
 `processes/framing.py` cuts the stream into lines before they are parsed here: a worker can write what it likes.
 """

@@ -17,7 +17,8 @@ PARTS = st.lists(st.binary(max_size=30), max_size=20)
 def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(
     parts: list[bytes], limit: int, tail: int
 ) -> None:
-    framer, found = LineFramer(limit, tail=tail), []
+    framer = LineFramer(limit, tail=tail)
+    found: list[bytes | InvalidLine] = []
     for part in parts:
         found += framer.feed(part)
     expected = b"".join(parts).split(b"\n")[:-1]
@@ -26,7 +27,8 @@ def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(
 
 @given(PARTS, st.integers(1, 40), st.sampled_from([0, 5]))
 def test_a_line_that_is_too_long_is_reported_once_and_in_its_place(parts: list[bytes], limit: int, tail: int) -> None:
-    framer, found = LineFramer(limit, tail=tail), []
+    framer = LineFramer(limit, tail=tail)
+    found: list[bytes | InvalidLine] = []
     for part in [*parts, b"\n"]:
         found += framer.feed(part)
     for line, whole in zip(found, b"".join([*parts, b"\n"]).split(b"\n")[:-1], strict=True):

@@ -87,7 +87,8 @@ def test_everything_else_is_an_invalid_line_that_says_why(line: bytes) -> None:
 def test_lines_survive_any_cutting_of_the_stream(values: list[JSON], data: st.DataObject) -> None:
     messages = [json.dumps({"id": n, "result": value, "error": None}).encode() for n, value in enumerate(values)]
     stream = b"".join(message + b"\n" for message in messages)
-    lines, found, position = LineFramer(MAX_LINE), [], 0
+    lines, position = LineFramer(MAX_LINE), 0
+    found: list[bytes | InvalidLine] = []
     while position < len(stream):
         step = data.draw(st.integers(1, max(1, len(stream) - position)))
         found += lines.feed(stream[position : position + step])

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from toolrun.builtins import Handler
 from toolrun.errors import SideEffects, ToolError
 from toolrun.json import JSON
 from toolrun.sources.catalog import (
     Catalog,
     Declaration,
     DeclaredTool,
-    Handler,
     Implementation,
     declared_tool,
     read_catalog,

@@ -65,7 +65,7 @@ class McpTool:
         session = self.supervisor.latest_session
         if session is None or session.channel.loss is not None:
             return None
-        return session.submit(self.listed.name, call.arguments, self._read, call.on_progress)
+        return session.submit(self.listed.name, call.arguments, self._read_normal, call.on_progress)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> object:
         call = current_call.get()
@@ -85,6 +85,12 @@ class McpTool:
             problem = self._output.problem(content.data)
             if problem:
                 raise broken_promise(problem, content)
+        return content
+
+    def _read_normal(self, result: Result | None, error: Exception | None) -> Content:
+        """`_read` for an answer that our own JSON module has read: the SDK's lets NaN through."""
+        content = self._read(result, error)
+        content.is_normal = True
         return content
 
     def _failure(self, error: Exception) -> Exception:

@@ -28,8 +28,8 @@ class Server:
             info = {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "2"}}
             return {"supportedVersions": list(self.versions), "capabilities": capabilities, "_meta": info}
         if method == "initialize" and LEGACY[-1] in self.versions:
-            info = {"name": "old", "version": "1"}
-            return {"protocolVersion": LEGACY[-1], "capabilities": capabilities, "serverInfo": info}
+            server = {"name": "old", "version": "1"}
+            return {"protocolVersion": LEGACY[-1], "capabilities": capabilities, "serverInfo": server}
         if method == "tools/list":
             start = int(params.get("cursor", 0))
             more = {"nextCursor": str(start + 2)} if start + 2 < len(TOOLS) else {}
