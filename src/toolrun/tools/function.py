@@ -11,9 +11,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.tools.context import running_context
-from toolrun.tools.docstring import read_docstring
 from toolrun.tools.protocol import check_name
 from toolrun.tools.signature import Signature, read_output, read_signature
+from toolrun.worker.docstring import read_docstring
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,6 +1,6 @@
 """Reads a docstring: what the tool does, and what each parameter means. Google, NumPy and Sphinx styles. Pure.
 
-`toolrun.tools.docstring` for any Python that a script may want.
+Host and worker both use it, so that a function is described the same as `@tool` and as a script.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
     """The description without its sections, and the description of each parameter."""
     if not docstring:
         return "", {}
+    if "\n" not in docstring:  # most docstrings; the host registers thousands of them
+        return docstring.strip(), {}
     text = inspect.cleandoc(docstring)
     for header, item in ((_NUMPY, _NUMPY_ITEM), (_GOOGLE, _GOOGLE_ITEM)):
         found = list(header.finditer(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolrun.tools.docstring import read_docstring
+from toolrun.worker.docstring import read_docstring
 
 GOOGLE = """Book a table.
 
@@ -102,3 +102,24 @@ def test_every_section_with_parameters_counts_and_case_does_not() -> None:
         c (dict[str, int]): third
     """
     assert read_docstring(docstring) == ("Do it.", {"a": "first", "c": "third"})
+
+
+def test_other_parameters_of_the_numpy_style_are_parameters() -> None:
+    docstring = """Do it.
+
+    Parameters
+    ----------
+    a : int
+        first
+
+    Other Parameters
+    ----------------
+    b : int
+        rarely used
+
+    Raises
+    ------
+    ValueError
+        if it fails
+    """
+    assert read_docstring(docstring) == ("Do it.", {"a": "first", "b": "rarely used"})
