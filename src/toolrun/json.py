@@ -70,7 +70,9 @@ def dumps_leniently(value: object, default: Callable[[Any], object]) -> bytes:
     """
     import orjson
 
-    return orjson.dumps(value, default=default, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    # Its own reading of dataclasses lacks fields of a base with slots, and has attributes that are not fields.
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+    return orjson.dumps(value, default=default, option=options)
 
 
 def _standard(value: object, sort_keys: bool) -> bytes:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import json
 import math
-from collections import UserString
-from collections.abc import Mapping, Sequence, Set, ValuesView
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, cast
 
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.json import INT64, JSON, dumps_leniently, loads
+from toolrun.worker.normalise import clean, step, walk
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair
 
-_MAX_DEPTH: Final = 64
-_MAX_REVISITS: Final = 100_000
-"""How often containers that were met before are entered again: in a web of objects there are endlessly many paths."""
-_MAX_BITS: Final = 14_000
-"""Python refuses to write an integer of more than 4300 digits as text."""
 _CONTENT_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "resource", "resource_link", "file"})
 _CONTENT_KEYS: Final = frozenset(
     {"text", "data", "base64", "source", "resource", "uri", "url", "image_url", "file", "file_id", "mimeType"}
@@ -165,20 +154,20 @@ def normalise(value: object) -> JSON:
     kind = type(value)
     if kind is int:
         number = cast(int, value)
-        return number if -INT64 <= number < INT64 else _integer(number)
+        return number if -INT64 <= number < INT64 else cast(JSON, walk(number))
     if value is None or kind is bool:
         return cast(JSON, value)
     if kind is str:
-        return _clean(cast(str, value))
+        return clean(cast(str, value))
     if kind is float:
         return cast(float, value) if math.isfinite(cast(float, value)) else None
     if kind is Content:
         return normalise_result(value)[0]
     try:
-        return cast(JSON, loads(dumps_leniently(value, _plain)))
+        return cast(JSON, loads(dumps_leniently(value, step)))
     except (TypeError, ValueError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
-        return _Walk().value(value, ())
+        return cast(JSON, walk(value))
 
 
 def _data(blocks: list[dict[str, JSON]]) -> JSON:
@@ -191,130 +180,6 @@ def _data(blocks: list[dict[str, JSON]]) -> JSON:
 
 def _dumps(value: JSON) -> bytes:
     try:
-        return dumps_leniently(value, _plain)
+        return dumps_leniently(value, step)
     except (TypeError, ValueError, RecursionError):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _clean(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def _plain(value: object) -> object:
-    """One step towards JSON for an object that is not JSON."""
-    try:
-        return _converted(value)
-    except Exception:  # noqa: BLE001  a foreign object's own methods; its text will do instead
-        return _described(value)
-
-
-def _converted(value: object) -> object:
-    if isinstance(value, type):
-        return _described(value)
-    if dataclasses.is_dataclass(value):
-        names = (item.name for item in dataclasses.fields(value))
-        return {name: getattr(value, name) for name in names if not name.startswith("_")}  # as orjson does
-    dump = getattr(value, "model_dump", None) or getattr(value, "to_dict", None)
-    if callable(dump):
-        return dump()
-    match value:
-        case bytes() | bytearray() | memoryview():
-            return _from_bytes(bytes(value))
-        case Enum():
-            return value.value
-        case float():
-            return float(value)
-        case Decimal():
-            return _from_decimal(value)
-        case date() | time():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case complex() | PurePath() | UserString():
-            return str(value)
-        case Mapping():
-            return dict(value)
-        case Set() | Sequence() | ValuesView():
-            return _sorted(value)
-        case BaseException():
-            return f"{type(value).__name__}: {_described(value)}"
-    return _described(value)
-
-
-def _sorted(values: Set[object] | Sequence[object] | ValuesView[object]) -> list[object]:
-    if isinstance(values, Set):
-        try:
-            return sorted(values)  # type: ignore[type-var]  # what cannot be compared stays in its own order
-        except Exception:  # noqa: BLE001  foreign comparison operators
-            return list(values)
-    return list(values)
-
-
-def _integer(value: int) -> JSON:
-    return value if value.bit_length() <= _MAX_BITS else hex(value)
-
-
-def _from_decimal(value: Decimal) -> JSON:
-    if not value.is_finite():
-        return None
-    return int(value) if value.adjusted() < 15 and value == value.to_integral_value() else str(value)
-
-
-def _from_bytes(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return "data:application/octet-stream;base64," + base64.b64encode(data).decode()
-
-
-def _described(value: object) -> str:
-    for describe in (str, repr):
-        try:
-            return _clean(describe(value))
-        except Exception:  # noqa: BLE001  a foreign object's own __str__ or __repr__
-            continue
-    return f"<{type(value).__name__}>"
-
-
-class _Walk:
-    """`normalise` in Python."""
-
-    def __init__(self) -> None:
-        self._met: set[int] = set()
-        self._revisits = 0
-
-    def value(self, value: object, above: tuple[int, ...]) -> JSON:
-        """`above` are the containers that hold the value, so that a cycle ends."""
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, str):
-            return _clean(str.__str__(value))
-        if isinstance(value, int):
-            return _integer(int.__int__(value))
-        if type(value) is float:
-            return value if math.isfinite(value) else None
-        if id(value) in above or len(above) > _MAX_DEPTH or self._revisits > _MAX_REVISITS:
-            return "…"
-        self._revisits += id(value) in self._met
-        self._met.add(id(value))
-        above = (*above, id(value))
-        if isinstance(value, dict):
-            return {_key(key): self.value(item, above) for key, item in dict.items(value)}
-        if isinstance(value, list):
-            return [self.value(item, above) for item in list.__iter__(value)]
-        return self.value(_plain(value), above)
-
-
-def _key(key: object) -> str:
-    """A key as orjson writes it."""
-    if isinstance(key, str):
-        return _clean(str.__str__(key))
-    if key is None or isinstance(key, bool):
-        return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, Enum):
-        return _key(key.value)
-    return _described(_plain(key) if isinstance(key, date | time) else key)

@@ -7,7 +7,7 @@ import json
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -55,9 +55,28 @@ class Line:
     end: Point
 
 
+@dataclass(frozen=True)
+class Labelled(Line):
+    """A dataclass whose fields are not its `__dict__`: two are in slots, one is on the class, one is no field."""
+
+    label: str = "a"
+    is_new: bool = field(default=True, init=False)
+    hint: InitVar[int] = 0
+
+    def __post_init__(self, hint: int) -> None:
+        object.__setattr__(self, "cache", [hint])
+
+
 class Pair(NamedTuple):
     left: int
     right: object
+
+
+class Matrix:
+    """As numpy's."""
+
+    def tolist(self) -> list[list[float]]:
+        return [[1.0, math.nan]]
 
 
 class Room(BaseModel):
@@ -80,6 +99,8 @@ NORMALISED: list[tuple[object, object]] = [
     (BIG, BIG),
     (Point(1), {"x": 1, "y": 2}),
     (Line(Point(1), Point(2, [Point(3)])), {"start": {"x": 1, "y": 2}, "end": {"x": 2, "y": [{"x": 3, "y": 2}]}}),
+    (Labelled(Point(1), Point(2)), {"start": {"x": 1, "y": 2}, "end": {"x": 2, "y": 2}, "label": "a", "is_new": True}),
+    (Matrix(), [[1.0, None]]),
     (Room(name="den", opened=date(2024, 5, 1)), {"name": "den", "opened": "2024-05-01"}),
     (datetime(2024, 5, 1, 12, 30, tzinfo=UTC), "2024-05-01T12:30:00+00:00"),
     (datetime(2024, 5, 1, tzinfo=timezone(timedelta(hours=2))), "2024-05-01T00:00:00+02:00"),
@@ -96,6 +117,7 @@ NORMALISED: list[tuple[object, object]] = [
     ({Colour.RED: 1, Size.L: 2, Mixed.A: 3}, {"red": 1, "3": 2, "a": 3}),
     ({None: 1, True: 2, 3: 4, date(2024, 5, 1): 5}, {"null": 1, "true": 2, "3": 4, "2024-05-01": 5}),
     ({(1, 2): 3}, {"(1, 2)": 3}),
+    ({math.nan: 1}, {"null": 1}),
     (Decimal("3"), 3),
     (Decimal("3.10"), "3.10"),
     (Decimal("Infinity"), None),

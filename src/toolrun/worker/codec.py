@@ -38,7 +38,7 @@ def _functions() -> tuple[Callable[[str, int], tuple[Any, int]], Callable[[objec
     try:
         import _json
 
-        # No markers: a cycle ends in RecursionError, and then `normalise` cuts it.
+        # No markers: a cycle ends in RecursionError, and then `normalise.walk` cuts it.
         scan: Any = _json.make_scanner(_Reading)  # type: ignore[arg-type]  # any object with these attributes will do
         writing = (None, _one_step, _json.encode_basestring, None, ":", ",", False, False, False)
         write: Any = _json.make_encoder(*writing)
@@ -79,7 +79,7 @@ def encode(value: object) -> bytes:
     except Exception:  # noqa: BLE001  NaN, cycles, lone surrogates, foreign objects' own methods
         from . import normalise
 
-        return _standard(normalise.normalise(value))
+        return _standard(normalise.walk(value))
 
 
 def _standard(value: object) -> bytes:
@@ -96,7 +96,8 @@ def use_orjson() -> None:
         import orjson
     except ImportError:
         return
-    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    # Its own reading of dataclasses lacks fields of a base with slots, and has attributes that are not fields.
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
 
     def encode_faster(value: object) -> bytes:
         try:

@@ -1,6 +1,10 @@
-"""Values of any kind as JSON data: `toolrun.result.normalise` in spirit, for any Python and without its imports.
+"""Values of any type → JSON data. Host and worker both use it, so that a result does not depend on where a tool runs.
 
-A value of some type can only exist once the type's module is imported, so types are looked up there.
+`step` is for JSON encoders, which call it for each object that they do not know. `walk` is for what stops an encoder:
+NaN, cycles, lone surrogates, integers beyond 64 bits, keys of any type.
+
+Imports nothing that a worker does not have anyway: a value of some type can only exist once the type's module has been
+imported, so types are looked up there.
 """
 
 from __future__ import annotations
@@ -11,81 +15,138 @@ from _collections_abc import Mapping, Sequence, Set, ValuesView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    Step = Callable[[Any], object]
 
 _MAX_DEPTH = 64
 _MAX_REVISITS = 100_000
-"""How often containers that were met before are entered again: in a web of objects there are endlessly many paths."""
+"""How often `walk` enters containers that it has met before: a web of objects has endlessly many paths."""
 _MAX_BITS = 14_000
 """Python refuses to write an integer of more than 4300 digits as text."""
+_MAX_TYPES = 1000
+"""How many types have their step remembered: a program may make types without end."""
+
+_steps: dict[type, Step] = {}
 
 
-def normalise(value: object) -> Any:
-    """As JSON data. Never raises."""
+def walk(value: object) -> Any:
+    """The value as JSON data that shares nothing with it. Never raises."""
     return _Walk().value(value, ())
 
 
 def step(value: object) -> object:
     """One step towards JSON for an object that is not JSON; at worst its text. Never raises."""
     try:
-        return convert(value)
+        return (_steps.get(type(value)) or _step_for(type(value)))(value)
     except Exception:  # noqa: BLE001  a foreign object's own methods; its text will do instead
         return _described(value)
 
 
 def convert(value: Any) -> object:
-    """The same, but raises TypeError for an object that has no form in JSON."""
-    kind = type(value)
-    if isinstance(value, type):
-        raise TypeError("a class is not JSON")
+    """`step` for those who want no text instead: raises TypeError for an object that has no form in JSON."""
+    return _step_for(type(value))(value)
+
+
+def clean(text: str) -> str:
+    """The text with lone surrogates replaced: they cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _step_for(kind: type) -> Step:
+    if kind not in _steps:
+        if len(_steps) >= _MAX_TYPES:
+            _steps.clear()
+        _steps[kind] = _find_step(kind)
+    return _steps[kind]
+
+
+def _find_step(kind: type) -> Step:
+    if issubclass(kind, type):
+        return _refuse
+    if _is(kind, "enum", "Enum"):
+        return _member_value
     if hasattr(kind, "__dataclass_fields__"):
-        fields = ((name, field) for name, field in kind.__dataclass_fields__.items() if not name.startswith("_"))
-        return {name: getattr(value, name) for name, field in fields if field._field_type.name == "_FIELD"}
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return _from_bytes(bytes(value))
+        return _record(kind)
+    if issubclass(kind, (bytes, bytearray, memoryview)):
+        return _from_bytes
     for dump in ("model_dump", "to_dict", "tolist"):  # pydantic, pandas and others, numpy
         if callable(getattr(kind, dump, None)):
-            return getattr(value, dump)()
-    if _is(value, "enum", "Enum"):
-        return value.value
-    if isinstance(value, float):
-        return float(value)
-    if _is(value, "decimal", "Decimal"):
-        return _from_decimal(value)
-    if _is(value, "datetime", "date") or _is(value, "datetime", "time"):
-        return value.isoformat()
-    if _is(value, "datetime", "timedelta"):
-        return value.total_seconds()
-    return _from_protocol(value)
+            return _method(dump)
+    if issubclass(kind, float):
+        return float
+    if _is(kind, "decimal", "Decimal"):
+        return _from_decimal
+    if _is(kind, "datetime", "date") or _is(kind, "datetime", "time"):
+        return _method("isoformat")
+    if _is(kind, "datetime", "timedelta"):
+        return _method("total_seconds")
+    return _find_step_by_protocol(kind)
 
 
-def _from_protocol(value: object) -> object:
-    if isinstance(value, (complex, os.PathLike)):
-        return str(value)
-    if _is(value, "uuid", "UUID") or _is(value, "collections", "UserString"):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set):
-        try:
-            return sorted(value)
-        except Exception:  # noqa: BLE001  foreign comparison operators; what cannot be compared stays as it is
-            return list(value)
-    if isinstance(value, (Sequence, ValuesView)):
-        return list(value)
-    if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {_described(value)}"
+def _find_step_by_protocol(kind: type) -> Step:
+    if issubclass(kind, (complex, os.PathLike)) or _is(kind, "uuid", "UUID") or _is(kind, "collections", "UserString"):
+        return str
+    if issubclass(kind, Mapping):
+        return dict
+    if issubclass(kind, Set):
+        return _sorted
+    if issubclass(kind, (Sequence, ValuesView)):
+        return list
+    if issubclass(kind, BaseException):
+        return lambda error: f"{type(error).__name__}: {_described(error)}"
+    return _refuse
+
+
+def _is(kind: type, module: str, name: str) -> bool:
+    found = getattr(sys.modules.get(module), name, None)
+    return found is not None and issubclass(kind, found)
+
+
+def _refuse(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _is(value: object, module: str, name: str) -> bool:
-    found = getattr(sys.modules.get(module), name, None)
-    return found is not None and isinstance(value, found)
+def _method(name: str) -> Step:
+    return lambda value: getattr(value, name)()
 
 
-def _from_bytes(data: bytes) -> str:
+def _member_value(member: Any) -> object:
+    return member.value
+
+
+def _record(kind: Any) -> Step:
+    """The public fields of a dataclass, and no attributes that are not fields."""
+    fields = kind.__dataclass_fields__.values()
+    names = [it.name for it in fields if it._field_type.name == "_FIELD" and not it.name.startswith("_")]
+    known = set(names)
+
+    def read(value: Any) -> object:
+        attributes: Any = getattr(value, "__dict__", None)
+        if attributes is not None and attributes.keys() == known:
+            return attributes  # most dataclasses, in half the time
+        return {name: getattr(value, name) for name in names}
+
+    return read
+
+
+def _sorted(values: Any) -> list[Any]:
+    """A set, in the same order every time if its items can be compared."""
     try:
-        return data.decode()
+        return sorted(values)
+    except Exception:  # noqa: BLE001  foreign comparison operators
+        return list(values)
+
+
+def _from_bytes(data: Any) -> str:
+    data = bytes(data)
+    try:
+        return str(data, "utf-8")
     except UnicodeDecodeError:
         import binascii
 
@@ -98,18 +159,10 @@ def _from_decimal(value: Any) -> object:
     return int(value) if value.adjusted() < 15 and value == value.to_integral_value() else str(value)
 
 
-def _clean(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def _described(value: object) -> str:
     for describe in (str, repr):
         try:
-            return _clean(describe(value))
+            return clean(describe(value))
         except Exception:  # noqa: BLE001  a foreign object's own __str__ or __repr__
             continue
     return f"<{type(value).__name__}>"
@@ -125,12 +178,12 @@ class _Walk:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return _clean(str.__str__(value))
+            return clean(str.__str__(value))
         if isinstance(value, int):
             number = int.__int__(value)
             return number if number.bit_length() <= _MAX_BITS else hex(number)
         if type(value) is float:
-            return value if value - value == 0 else None  # not for NaN and infinities
+            return value if _is_finite(value) else None
         if id(value) in above or len(above) > _MAX_DEPTH or self._revisits > _MAX_REVISITS:
             return "…"
         self._revisits += id(value) in self._met
@@ -145,11 +198,19 @@ class _Walk:
         return self.value(step(value), above)
 
 
-def _key(key: object) -> str:
+def _key(key: Any) -> str:
+    """A key as orjson writes it."""
     if isinstance(key, str):
-        return _clean(str.__str__(key))
+        return clean(str.__str__(key))
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if _is(key, "enum", "Enum"):
-        return _key(key.value)  # type: ignore[attr-defined]
-    return _described(step(key) if _is(key, "datetime", "date") or _is(key, "datetime", "time") else key)
+    kind = type(key)
+    if kind is float and not _is_finite(key):
+        return "null"
+    if _is(kind, "enum", "Enum"):
+        return _key(key.value)
+    return _described(step(key) if _is(kind, "datetime", "date") or _is(kind, "datetime", "time") else key)
+
+
+def _is_finite(number: float) -> bool:
+    return number - number == 0
