@@ -1,4 +1,4 @@
-"""The worker keeps the contract in the docstring of `inside/worker.py`, whatever script it is given. Real processes.
+"""The worker keeps the contract in the docstring of `worker/__main__.py`, whatever script it is given. Real processes.
 
 What a worker is asked in `test_worker_calls.py`, and how calls overlap in `test_worker_overlap.py`.
 """
@@ -94,7 +94,7 @@ def test_a_script_that_cannot_be_loaded_is_reported_with_the_reason(tmp_path: Pa
     assert ready["ready"]["error"].startswith(error)
     assert code == 1
     assert "weather.py" in log
-    assert "inside" not in log, "frames of ours are nobody's business"
+    assert "toolrun/worker" not in log, "frames of ours are nobody's business"
 
 
 def test_a_script_that_is_not_there_is_reported(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_worker_that_hangs_does_not_survive_its_host(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(WORKER.rglob("*.py")), ids=lambda path: path.name)
 def test_what_runs_inside_is_python_3_9_and_imports_nothing_of_ours(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
-    optional = {"orjson", "pydantic", "pydantic_core", "annotationlib"}
+    optional = {"orjson", "pydantic", "pydantic_core", "typing_extensions", "annotationlib"}
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(it.module) for it in ast.walk(tree) if isinstance(it, ast.ImportFrom) and it.level == 0}
     assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names | optional

@@ -6,12 +6,12 @@ import typing
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from enum import Enum, IntEnum
-from typing import NewType, NotRequired, Required, TypedDict
+from typing import Any, NewType, NotRequired, Required, TypedDict
 
 import jsonschema_rs
 from pydantic import BaseModel, Field
 
-from toolrun.worker.describe import Reading, read_function
+from toolrun.worker.describe import FunctionSpec, binding, read_function
 
 
 class _Nothing:
@@ -114,9 +114,14 @@ def function_of(hint: object = NOTHING, default: object = NOTHING) -> Callable[.
     return function
 
 
-def reading_of(hint: object = NOTHING, default: object = NOTHING) -> Reading:
-    reading = read_function(function_of(hint, default), {})
-    jsonschema_rs.meta.validate(reading.schema)
-    assert reading.schema["additionalProperties"] is False
-    assert reading.schema.get("required") == (["value"] if default is NOTHING else None)
-    return reading
+def spec_of(hint: object = NOTHING, default: object = NOTHING) -> FunctionSpec:
+    """What a function of one parameter, `value`, is read as."""
+    spec = read_function(function_of(hint, default), {})
+    jsonschema_rs.meta.validate(spec.schema)
+    assert spec.schema["additionalProperties"] is False
+    assert spec.schema.get("required") == (["value"] if default is NOTHING else None)
+    return spec
+
+
+def bind(spec: FunctionSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    return binding(spec)(arguments)

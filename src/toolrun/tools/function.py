@@ -13,6 +13,7 @@ from toolrun.json import JSON, Schema
 from toolrun.tools.context import running_context
 from toolrun.tools.protocol import check_name
 from toolrun.tools.signature import Signature, read_output, read_signature
+from toolrun.worker.describe import docstring_of
 from toolrun.worker.docstring import read_docstring
 
 P = ParamSpec("P")
@@ -40,7 +41,7 @@ class FunctionTool(Generic[P, R]):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(f"Tool '{self.name}': a generator has no single answer; return a list instead.")
         try:
-            text, descriptions = read_docstring(_docstring(function))
+            text, descriptions = read_docstring(docstring_of(function))
             signature = read_signature(function, descriptions)
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{self.name}': {error}") from error
@@ -82,13 +83,6 @@ def _check_isolated(name: str, function: object, signature: Signature) -> None:
         raise DefinitionError(f"Tool '{name}' is isolated, so it must be a function at the top level of a module.")
     if signature.context_parameter is not None:
         raise DefinitionError(f"Tool '{name}' is isolated, so it cannot take a ToolContext: its host is far away.")
-
-
-def _docstring(function: object) -> str | None:
-    """Of a partial object or of one with `__call__`, the docstring of what is called."""
-    if isinstance(function, functools.partial):
-        return _docstring(function.func)
-    return function.__doc__ or (None if inspect.isroutine(function) else type(function).__call__.__doc__)
 
 
 def _invoker(function: Callable[..., object], signature: Signature) -> Callable[[dict[str, Any]], object]:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .hint import Kind
+    from .hint import TypeSpec
 
     Convert = Callable[[Any], Any]
-    Field = tuple[str, Kind, bool]
+    Field = tuple[str, TypeSpec, bool]
 
 _NAMES = {
     dict: "an object",
@@ -26,6 +26,11 @@ _NAMES = {
     type(None): "null",
 }
 _SCALARS = (int, float, bool, type(None))
+_EXAMPLES = {
+    "datetime.datetime": "a date-time such as '2024-05-01T12:30:00Z'",
+    "datetime.date": "a date such as '2024-05-01'",
+    "datetime.time": "a time such as '12:30:00'",
+}
 
 
 class MisfitError(ValueError):
@@ -95,18 +100,18 @@ def null(value: Any) -> None:
         raise _expected("null", value)
 
 
-def array(kind: Kind | None) -> Convert:
+def array(spec: TypeSpec | None) -> Convert:
     def convert(value: Any) -> list[Any]:
         if type(value) is not list:
             raise _expected("an array", value)
-        return value if kind is None else _items(kind, value)
+        return value if spec is None else _items(spec, value)
 
     return convert
 
 
-def _items(kind: Kind, values: list[Any]) -> list[Any]:
+def _items(spec: TypeSpec, values: list[Any]) -> list[Any]:
     made: list[Any] = []
-    exact, convert_item = kind.exact, kind.convert
+    exact, convert_item = spec.exact, spec.convert
     assert convert_item is not None
     try:
         for item in values:
@@ -116,36 +121,37 @@ def _items(kind: Kind, values: list[Any]) -> list[Any]:
     return made
 
 
-def collection(make: Callable[[list[Any]], Any], kind: Kind | None) -> Convert:
+def collection(make: Callable[[list[Any]], Any], spec: TypeSpec | None) -> Convert:
     """A set or a tuple, of any length."""
-    convert_array = array(kind)
+    convert_array = array(spec)
     return lambda value: make(convert_array(value))
 
 
-def row(kinds: list[Kind]) -> Convert:
-    """A tuple with a type for each place."""
+def row(specs: list[TypeSpec], least: int, make: Callable[..., Any] | None) -> Convert:
+    """A tuple with a type for each place, or a NamedTuple, which may have defaults for the last ones."""
 
     def convert(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
             raise _expected("an array", value)
-        if len(value) != len(kinds):
-            raise MisfitError(f"must have {len(kinds)} items, not {len(value)}")
+        if not least <= len(value) <= len(specs):
+            count = str(least) if least == len(specs) else f"{least} to {len(specs)}"
+            raise MisfitError(f"must have {count} items, not {len(value)}")
         made: list[Any] = []
-        for place, kind in enumerate(kinds):
-            made += _at(place, kind, value[place])
-        return tuple(made)
+        for place, item in enumerate(value):
+            made += _at(place, specs[place], item)
+        return tuple(made) if make is None else make(*made)
 
     return convert
 
 
-def _at(place: object, kind: Kind, value: Any) -> list[Any]:
+def _at(place: object, spec: TypeSpec, value: Any) -> list[Any]:
     try:
-        return [value if kind.convert is None or type(value) is kind.exact else kind.convert(value)]
+        return [value if spec.convert is None or type(value) is spec.exact else spec.convert(value)]
     except Exception as error:
         raise misfit(error, place) from error
 
 
-def mapping(keys: Kind | None, values: Kind | None) -> Convert:
+def mapping(keys: TypeSpec | None, values: TypeSpec | None) -> Convert:
     """Keys are text in JSON, so those of another type are made from it."""
 
     def convert(value: Any) -> dict[Any, Any]:
@@ -165,28 +171,36 @@ def mapping(keys: Kind | None, values: Kind | None) -> Convert:
     return convert
 
 
-def _key(kind: Kind, key: str) -> Any:
-    if kind.exact in (int, float):
-        return kind.exact(key)
-    return key if kind.convert is None else kind.convert(key)
+def _key(spec: TypeSpec, key: str) -> Any:
+    if spec.exact in (int, float):
+        return spec.exact(key)
+    return key if spec.convert is None else spec.convert(key)
 
 
-def optional(kind: Kind) -> Convert:
-    convert = kind.convert
+def optional(spec: TypeSpec) -> Convert:
+    convert = spec.convert
     assert convert is not None
     return lambda value: None if value is None else convert(value)
 
 
-def union(kinds: list[Kind]) -> Convert:
-    """Numbers, booleans and null as what they are, if that is an option; else the first option that fits."""
+def union(specs: list[TypeSpec]) -> Convert:
+    """Numbers, booleans and null as what they are, if that is an option; else the first option that fits.
+
+    For an object, records come first, those with the most of its names before others: where all fields of a record are
+    optional, any object would fit.
+    """
+    has_records = any(spec.names for spec in specs)
 
     def convert(value: Any) -> Any:
-        if type(value) in _SCALARS and any(kind.exact is type(value) for kind in kinds):
+        if type(value) in _SCALARS and any(spec.exact is type(value) for spec in specs):
             return value
+        options = specs
+        if has_records and type(value) is dict:
+            options = sorted(specs, key=lambda spec: -len(spec.names.intersection(value)))
         reasons = []
-        for kind in kinds:
+        for spec in options:
             try:
-                return value if kind.convert is None else kind.convert(value)
+                return value if spec.convert is None else spec.convert(value)
             except Exception as error:  # noqa: BLE001  foreign constructors
                 reasons.append(str(misfit(error)).strip())
         raise MisfitError(", or ".join(dict.fromkeys(reasons)))
@@ -194,13 +208,15 @@ def union(kinds: list[Kind]) -> Convert:
     return convert
 
 
-def choice(options: tuple[Any, ...]) -> Convert:
+def choice(values: list[Any], options: tuple[Any, ...]) -> Convert:
+    """One of the options; in JSON they are the values."""
+
     def convert(value: Any) -> Any:
         given = int(value) if type(value) is float and value.is_integer() else value
-        for option in options:
-            if option == given and type(option) is type(given):
-                return option
-        raise MisfitError(f"must be one of {', '.join(map(repr, options))}")
+        for place, known in enumerate(values):
+            if known == given and type(known) is type(given):
+                return options[place]
+        raise MisfitError(f"must be one of {', '.join(map(repr, values))}")
 
     return convert
 
@@ -223,9 +239,9 @@ def record(fields: list[Field], make: Callable[..., Any] | None) -> Convert:
         if type(value) is not dict:
             raise _expected("an object", value)
         made: dict[str, Any] = {} if make is not None else dict(value)
-        for name, kind, is_required in fields:
+        for name, spec, is_required in fields:
             if name in value:
-                (made[name],) = _at(name, kind, value[name])
+                (made[name],) = _at(name, spec, value[name])
             elif is_required:
                 raise MisfitError(f"lacks '{name}'")
         return made if make is None else make(**made)
@@ -234,54 +250,69 @@ def record(fields: list[Field], make: Callable[..., Any] | None) -> Convert:
 
 
 def from_text(hint: Any, name: str) -> Convert:
-    """Dates, times, paths, UUIDs and bytes."""
+    """Dates, times, durations, paths, UUIDs and bytes."""
+    if name == "builtins.bytes":
+        return lambda value: text(value).encode()
+    if name == "datetime.timedelta":
+        return lambda value: hint(seconds=value) if type(value) in (int, float) else hint(**_duration(value))
+    if name not in _EXAMPLES:
+        return lambda value: hint(text(value))
 
     def convert(value: Any) -> Any:
         given = text(value)
-        if name == "builtins.bytes":
-            return given.encode()
-        if not hasattr(hint, "fromisoformat"):
-            return hint(given)
         # Before Python 3.11 it does not know this sign for UTC.
-        return hint.fromisoformat(f"{given[:-1]}+00:00" if given[-1:] in ("Z", "z") else given)
+        iso = f"{given[:-1]}+00:00" if given[-1:] in ("Z", "z") else given
+        try:
+            return hint.fromisoformat(iso)
+        except ValueError:
+            if name == "datetime.date" and len(given) > 10:  # models like to send midnight
+                midnight = _midnight(iso)
+                if midnight is not None:
+                    return midnight
+        raise MisfitError(f"is not {_EXAMPLES[name]}: {given!r}")
 
     return convert
 
 
-def from_number_or_text(hint: Any) -> Convert:
-    """A Decimal, or a timedelta: seconds, or ISO 8601."""
+def _midnight(iso: str) -> Any:
+    """The date of a date-time that is midnight; None for any other."""
+    import datetime
 
+    try:
+        found = datetime.datetime.fromisoformat(iso)
+    except ValueError:
+        return None
+    return found.date() if found.time() == datetime.time() else None
+
+
+def decimal(hint: Any) -> Convert:
     def convert(value: Any) -> Any:
         if type(value) not in (int, float, str):
             raise _expected("a number or a string", value)
-        if hint.__name__ == "timedelta":
-            return hint(**_duration(value)) if type(value) is str else hint(seconds=value)
         try:
-            return hint(str(value))
+            made = hint(str(value))
         except ArithmeticError:
-            raise MisfitError(f"is not a number: {value!r}") from None
+            made = hint("nan")
+        if not made.is_finite():
+            raise MisfitError(f"is not a number: {value!r}")
+        return made
 
     return convert
 
 
-def _duration(given: str) -> dict[str, float]:
+def _duration(value: Any) -> dict[str, float]:
+    if type(value) is not str:
+        raise _expected("a number or a string", value)
     import re
 
     units = ("weeks", "days", "hours", "minutes", "seconds")
     amounts = [f"(?:(?P<{unit}>[0-9]+(?:[.,][0-9]+)?){unit[0].upper()})?" for unit in units]
-    found = re.fullmatch(f"(?P<sign>[+-]?)P{amounts[0]}{amounts[1]}(?:T{''.join(amounts[2:])})?", given.upper())
+    iso = f"(?P<sign>[+-]?)P(?=.){amounts[0]}{amounts[1]}(?:T(?=.){''.join(amounts[2:])})?"
+    days = "(?:(?P<days>[0-9]+) ?D(?:AYS?)?,? ?)?"
+    clock = rf"(?P<sign>[+-]?){days}(?P<hours>[0-9]+):(?P<minutes>[0-9]{{2}}):(?P<seconds>[0-9]{{2}}(?:\.[0-9]+)?)"
+    found = re.fullmatch(iso, value.upper()) or re.fullmatch(clock, value.upper())
     if found is None:
-        raise MisfitError(f"is not a duration such as 'PT90S' or 'P1DT2H': {given!r}")
+        raise MisfitError(f"is not a duration such as 'PT90S' or 'P1DT2H': {value!r}")
     sign = -1 if found["sign"] == "-" else 1
-    return {unit: sign * float(found[unit].replace(",", ".")) for unit in units if found[unit]}
-
-
-def adapted(adapter: Any) -> Convert:
-    """By pydantic. As JSON, not as objects: only there a strict model takes text for a date, and a list for a set."""
-
-    def convert(value: Any) -> Any:
-        from pydantic_core import to_json
-
-        return adapter.validate_json(to_json(value))
-
-    return convert
+    parts = found.groupdict()
+    return {unit: sign * float(parts[unit].replace(",", ".")) for unit in units if parts.get(unit)}

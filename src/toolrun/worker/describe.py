@@ -1,47 +1,60 @@
-"""Functions → what a model is told of them, and how to call them with JSON arguments."""
+"""Functions → what a model is told of them, and how to call them with JSON arguments. For the host and the worker."""
 
 from __future__ import annotations
 
 import sys
 
-from . import hint, script
+from . import script
 from .convert import misfit
+from .hint import PLAIN, Problem, Reader, TypeSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .convert import Convert
     from .hint import Schema
 
-MISSING = object()
-_KEYWORDS = 0x08
-"""The flag of code that takes **kwargs."""
+MISSING: Any = object()
+"""The hint or the default of a parameter that has none."""
+_ANY = TypeSpec({})
 
 
 class InvalidArgumentsError(ValueError):
     raised = ("toolrun.InvalidArguments",)
 
 
-class Reading:
-    """What the signature of a function says."""
-
-    def __init__(self, schema: Schema, bind: Callable[[dict[str, Any]], dict[str, Any]], problems: list[str]) -> None:
-        self.schema = schema
-        self.bind = bind
-        """Makes the function's arguments from JSON. Raises InvalidArgumentsError."""
-        self.problems = problems
-
-
 class Parameters:
-    """Names with hints and defaults, where the hints' names are looked up, and whether others are taken too."""
+    """The parameters of a function, by name."""
 
-    def __init__(self, hints: dict[str, Any], defaults: dict[str, Any], scope: dict[str, Any], is_open: bool) -> None:
+    __slots__ = ("defaults", "hints", "is_open", "scope", "unnamed")
+
+    def __init__(
+        self, hints: dict[str, Any], defaults: dict[str, Any], scope: dict[str, Any], is_open: bool, unnamed: str = ""
+    ) -> None:
         self.hints = hints
         self.defaults = defaults
         self.scope = scope
+        """Where the names in hints are looked up."""
         self.is_open = is_open
+        """Whether other names are taken too."""
+        self.unnamed = unnamed
+        """A parameter that cannot be passed by name, if there is one."""
+
+
+class FunctionSpec:
+    """What the parameters of a function mean: one schema, and how the arguments are made."""
+
+    __slots__ = ("factories", "problems", "schema", "types")
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.types: dict[str, TypeSpec] = {}
+        """Of the parameters that do not take every value."""
+        self.factories: dict[str, Callable[[], Any]] = {}
+        """What makes the defaults of parameters that are written `= Field(default=…)`."""
+        self.problems: list[tuple[str, Problem]] = []
+        """What cannot be expressed, each with its parameter."""
 
 
 def describe(functions: dict[str, Callable[..., Any]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -50,54 +63,91 @@ def describe(functions: dict[str, Callable[..., Any]]) -> tuple[list[dict[str, A
 
     described, warnings = [], []
     for name, function in functions.items():
-        description, parameters = read_docstring(getattr(script.unwrapped(function), "__doc__", None))
-        reading = read_function(function, parameters)
-        warnings += [f"'{name}': {problem}" for problem in reading.problems]
-        about = {"name": name, "description": description, "schema": reading.schema}
+        description, parameters = read_docstring(docstring_of(function))
+        spec = read_function(function, parameters)
+        warnings += [f"'{name}': parameter '{parameter}': {problem}" for parameter, problem in spec.problems]
+        about = {"name": name, "description": description, "schema": spec.schema}
         described.append({**about, "async": script.is_async(function)})
     return described, warnings
 
 
-def read_function(function: Callable[..., Any], descriptions: dict[str, str] | None = None) -> Reading:
-    parameters = _parameters(function)
-    reader = hint.Reader(parameters.scope)
+def docstring_of(function: Any) -> str | None:
+    """Of a partial object or of one with `__call__`, the docstring of what is called."""
+    if type(function).__module__ == "functools" and hasattr(function, "func"):
+        return docstring_of(function.func)
+    text = function.__doc__
+    if not text and not hasattr(function, "__name__"):
+        text = type(function).__call__.__doc__
+    return text if isinstance(text, str) else None
+
+
+def read_function(function: Callable[..., Any], descriptions: dict[str, str] | None = None) -> FunctionSpec:
+    try:
+        parameters = parameters_of(function)
+    except ValueError:
+        parameters = Parameters({}, {}, {}, True)
+    return read_parameters(parameters, descriptions)
+
+
+def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None = None) -> FunctionSpec:
+    """Without `descriptions`, a schema that is good enough to make arguments: it has no defaults."""
     properties: Schema = {}
     required: list[str] = []
-    converters: list[tuple[str, type | None, Convert]] = []
-    makers: dict[str, Callable[[], Any]] = {}
-    problems: list[str] = []
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": parameters.is_open}
+    spec = FunctionSpec(schema)
+    reader: Reader | None = None
     for name, given in parameters.hints.items():
-        wanted, default, make = _unwrapped(given, parameters.defaults.get(name, MISSING))
-        kind = hint.Kind({}) if wanted is MISSING else reader.read(wanted)
-        problems += [f"parameter '{name}': {problem}" for problem in reader.problems]
-        reader.problems.clear()
-        properties[name] = schema = dict(kind.schema)
-        if descriptions and name in descriptions:
-            schema.setdefault("description", descriptions[name])
-        schema.pop("default", None)
-        if make is not None:
-            makers[name] = make
-        if default is MISSING and make is None:
+        wanted, default, factory = given, parameters.defaults.get(name, MISSING), None
+        if default is not MISSING and type(default).__name__ == "FieldInfo":
+            wanted, default, factory = _without_field(wanted, default)
+        read = _ANY if wanted is MISSING else _plain(wanted)
+        if read is None:
+            reader = reader or Reader(parameters.scope)
+            read = reader.read(wanted)
+            spec.problems += [(name, problem) for problem in reader.problems]
+            reader.problems.clear()
+        properties[name] = own = dict(read.schema)
+        own.pop("default", None)
+        if descriptions and not read.is_described and name in descriptions:
+            own["description"] = descriptions[name]
+        if factory is not None:
+            spec.factories[name] = factory
+        if default is not MISSING:
+            if descriptions is not None:
+                own.update(_shown_default(default, read))
+        elif factory is None:
             required.append(name)
-        elif default is not MISSING and descriptions is not None:
-            schema.update(hint.shown_default(default))
-        if kind.convert is not None:
-            converters.append((name, kind.exact, kind.convert))
-    made: Schema = {"type": "object", "properties": properties, "additionalProperties": parameters.is_open}
+        if read.convert is not None:
+            spec.types[name] = read
     if required:
-        made["required"] = required
-    if reader.definitions:
-        made["$defs"] = reader.definitions
-    known = None if parameters.is_open else frozenset(properties)
-    return Reading(made, _binding(required, known, converters, makers), problems)
+        schema["required"] = required
+    if reader is not None and reader.definitions:
+        schema["$defs"] = reader.definitions
+    return spec
 
 
-def _binding(
-    required: list[str],
-    known: frozenset[str] | None,
-    converters: list[tuple[str, type | None, Convert]],
-    makers: dict[str, Callable[[], Any]],
-) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _plain(wanted: Any) -> TypeSpec | None:
+    try:
+        return PLAIN.get(wanted)
+    except TypeError:  # not hashable
+        return None
+
+
+def _shown_default(default: Any, spec: TypeSpec) -> Schema:
+    if default is None or type(default) in (str, int, bool):
+        return {"default": default}
+    from .fields import shown_default  # most functions do without
+
+    return shown_default(default, spec)
+
+
+def binding(spec: FunctionSpec) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What makes a function's arguments from JSON, in place. It raises InvalidArgumentsError."""
+    required: list[str] = spec.schema.get("required", [])
+    known = None if spec.schema["additionalProperties"] else frozenset(spec.schema["properties"])
+    converters: list[tuple[str, type | None, Any]] = [(name, it.exact, it.convert) for name, it in spec.types.items()]
+    factories = spec.factories
+
     def bind(kwargs: dict[str, Any]) -> dict[str, Any]:
         for name in required:
             if name not in kwargs:
@@ -111,8 +161,8 @@ def _binding(
                 try:
                     kwargs[name] = convert(kwargs[name])
                 except Exception as error:
-                    raise InvalidArgumentsError(f"Invalid parameters: '{name}'{misfit(error)}") from error
-        for name, make in makers.items():
+                    raise InvalidArgumentsError(refusal(name, error)) from error
+        for name, make in factories.items():
             if name not in kwargs:
                 kwargs[name] = make()
         return kwargs
@@ -120,13 +170,17 @@ def _binding(
     return bind
 
 
-def _unwrapped(wanted: Any, default: Any) -> tuple[Any, Any, Callable[[], Any] | None]:
+def refusal(name: str, error: Exception) -> str:
+    """What is wrong with an argument that its type refuses."""
+    return f"Invalid parameters: '{name}'{misfit(error)}"
+
+
+def _without_field(wanted: Any, field: Any) -> tuple[Any, Any, Callable[[], Any] | None]:
     """Takes `= Field(…)` of pydantic apart: hint, default, and what makes the default for a call."""
-    if type(default).__name__ != "FieldInfo" or not type(default).__module__.startswith("pydantic"):
-        return wanted, default, None
+    if not type(field).__module__.startswith("pydantic"):
+        return wanted, field, None
     from typing import Annotated, Any
 
-    field = default
     wanted = Annotated[Any if wanted is MISSING else wanted, field]
     if field.is_required():
         return wanted, MISSING, None
@@ -134,10 +188,11 @@ def _unwrapped(wanted: Any, default: Any) -> tuple[Any, Any, Callable[[], Any] |
     return wanted, shown, lambda: field.get_default(call_default_factory=True)
 
 
-def _parameters(function: Any) -> Parameters:
+def parameters_of(function: Any) -> Parameters:
+    """Raises ValueError for some functions that are written in C."""
     target = script.unwrapped(function)
     code = getattr(target, "__code__", None)
-    if code is None or hasattr(function, "__signature__"):
+    if code is None or hasattr(function, "__signature__") or hasattr(target, "__self__"):
         return _inspected(function)
     count = code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames[:count]
@@ -146,7 +201,8 @@ def _parameters(function: Any) -> Parameters:
     defaults.update(target.__kwdefaults__ or {})
     annotations = _annotations(target)
     hints = {name: annotations.get(name, MISSING) for name in names}
-    return Parameters(hints, defaults, target.__globals__, bool(code.co_flags & _KEYWORDS))
+    is_open = bool(code.co_flags & script.KEYWORDS)
+    return Parameters(hints, defaults, target.__globals__, is_open, script.unnamed_parameter(code))
 
 
 def _annotations(target: Any) -> dict[str, Any]:
@@ -158,20 +214,19 @@ def _annotations(target: Any) -> dict[str, Any]:
 
 
 def _inspected(function: Any) -> Parameters:
-    """Of a callable object, a partial, or a function that is written in C."""
+    """Of a method, a callable object, a partial, or a function that is written in C."""
     import inspect
 
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return Parameters({}, {}, {}, True)
+    parameters = inspect.signature(function).parameters.values()
     inner = getattr(function, "func", None) or script.unwrapped(function)
     inner = inner if hasattr(inner, "__code__") else type(inner).__call__
     scope = getattr(inner, "__globals__", None) or vars(sys.modules["builtins"])
     named = [it for it in parameters if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)]
+    unnamed = [it.name for it in parameters if it.kind in (it.VAR_POSITIONAL, it.POSITIONAL_ONLY)]
     return Parameters(
         {it.name: MISSING if it.annotation is it.empty else it.annotation for it in named},
         {it.name: it.default for it in named if it.default is not it.empty},
         scope,
         any(it.kind is it.VAR_KEYWORD for it in parameters),
+        unnamed[0] if unnamed else "",
     )

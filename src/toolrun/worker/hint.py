@@ -1,8 +1,8 @@
-"""A type hint → its JSON Schema, and what makes a value of that type from JSON.
+"""A type hint → its JSON Schema, and what makes a value of that type from JSON. For the host and for the worker.
 
-With the standard library only, and without importing it: a hint can only be of a type whose module the script has
-imported already. What is beyond that (pydantic models, constraints, foreign types) is pydantic's, if the environment
-has it; what nobody can express is `{}` and a warning, and gets values as they come.
+With the standard library only, and without importing it: a hint can only be of a type whose module has been imported
+already. What is beyond that (pydantic models, constraints, foreign types) is pydantic's, if the environment has it;
+what nobody can express is `{}` and a `Problem`, and takes values as they come.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from . import convert as of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from .convert import Convert
@@ -24,46 +23,73 @@ _ARRAYS = {"list", "List", "Sequence", "MutableSequence", "Iterable", "Collectio
 _SETS = {"set": set, "frozenset": frozenset, "Set": set, "MutableSet": set, "AbstractSet": set, "FrozenSet": frozenset}
 _OBJECTS = {"dict", "Dict", "Mapping", "MutableMapping"}
 _TYPING = {"types", "typing", "typing_extensions"}
-_MARKS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
-_NAMED_TEXT: dict[str, str] = {
+_GENERICS = {"UnionType", "Union", "_UnionGenericAlias", "_LiteralGenericAlias"}
+"""The types of unions and literals."""
+_QUALIFIERS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
+_TEXT_FORMATS = {
     "datetime.datetime": "date-time",
     "datetime.date": "date",
     "datetime.time": "time",
+    "datetime.timedelta": "duration",
     "uuid.UUID": "uuid",
     "pathlib.Path": "path",
     "pathlib.PurePath": "path",
     "pathlib.PosixPath": "path",
+    "pathlib.PurePosixPath": "path",
     "builtins.bytes": "binary",
 }
-_NUMBER_OR_TEXT: dict[str, list[Schema]] = {
-    "decimal.Decimal": [{"type": "number"}, {"type": "string"}],
-    "datetime.timedelta": [{"type": "number"}, {"type": "string", "format": "duration"}],
-}
+_FIELD_TEXTS = {"annotation", "default", "default_factory", "description"}
+"""What pydantic's `Field` may be given that constrains nothing."""
 
 
-class Kind:
-    """What a hint means."""
+class TypeSpec:
+    """What a hint means: a schema, and how a value is made."""
 
-    __slots__ = ("convert", "exact", "schema")
+    __slots__ = ("as_is", "convert", "dump", "exact", "is_described", "names", "schema")
 
-    def __init__(self, schema: Schema, convert: Convert | None = None, exact: type | None = None) -> None:
+    def __init__(
+        self, schema: Schema, convert: Convert | None = None, exact: type | None = None, *, as_is: bool = False
+    ) -> None:
         self.schema = schema
         self.convert = convert
         """None if every value will do."""
         self.exact = exact
         """Values of this very type need no conversion."""
+        self.as_is = as_is or convert is None
+        """Whether a value that fits the schema needs none either, which is of use to those who have checked it."""
+        self.dump: Convert | None = None
+        """What makes JSON of a value, where the type has a way of its own."""
+        self.is_described = False
+        """Whether the hint itself says what the value is for."""
+        self.names: frozenset[str] = frozenset()
+        """The fields of a record."""
 
 
-_PLAIN: dict[object, Kind] = {
-    str: Kind({"type": "string"}, of.text, str),
-    int: Kind({"type": "integer"}, of.integer, int),
-    float: Kind({"type": "number"}, of.number, float),
-    bool: Kind({"type": "boolean"}, of.boolean, bool),
-    type(None): Kind({"type": "null"}, of.null, type(None)),
-    list: Kind({"type": "array"}, of.array(None), list),
-    dict: Kind({"type": "object"}, of.mapping(None, None), dict),
-    object: Kind({}),
+class Problem:
+    """What in a hint cannot be expressed."""
+
+    def __init__(self, reason: str, consequence: str = "", detail: str = "") -> None:
+        self.reason = reason
+        self.consequence = consequence
+        self.detail = detail
+        """The reason that pydantic gives."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.consequence}" if self.consequence else self.reason
+
+
+PLAIN: dict[object, TypeSpec] = {
+    str: TypeSpec({"type": "string"}, of.text, str, as_is=True),
+    int: TypeSpec({"type": "integer"}, of.integer, int),
+    float: TypeSpec({"type": "number"}, of.number, float),
+    bool: TypeSpec({"type": "boolean"}, of.boolean, bool, as_is=True),
+    type(None): TypeSpec({"type": "null"}, of.null, type(None), as_is=True),
+    list: TypeSpec({"type": "array"}, of.array(None), list, as_is=True),
+    dict: TypeSpec({"type": "object"}, of.mapping(None, None), dict, as_is=True),
+    object: TypeSpec({}),
 }
+"""The hints that most parameters have."""
+PLAIN[None] = PLAIN[type(None)]
 
 
 class Reader:
@@ -72,34 +98,38 @@ class Reader:
     def __init__(self, scope: dict[str, Any]) -> None:
         self.definitions: Schema = {}
         """Schemas that hints refer to: those of types that contain themselves, and pydantic's."""
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
         self._scope = scope
-        self._open: dict[type, Kind] = {}
+        self._open: dict[type, TypeSpec] = {}
         self._recursive: dict[type, str] = {}
+        self._adapted_count = 0
+        self._pydantic_reason = ""
 
-    def read(self, hint: Any) -> Kind:
-        if isinstance(hint, str) or type(hint).__name__ == "ForwardRef":
-            return self._read_text(getattr(hint, "__forward_arg__", hint))
-        if hint is None:
-            return _PLAIN[type(None)]
+    def read(self, hint: Any) -> TypeSpec:
         try:
-            if hint in _PLAIN:
-                return _PLAIN[hint]
+            if hint in PLAIN:
+                return PLAIN[hint]
         except TypeError:  # not hashable
             pass
-        if hasattr(hint, "__metadata__"):
-            return self._read_annotated(hint)
-        for attribute in ("__supertype__", "__value__"):  # NewType, and `type X = …`
-            if hasattr(hint, attribute) and not isinstance(hint, type):
-                return self.read(getattr(hint, attribute))
-        if type(hint).__name__ == "InitVar":
-            return self.read(hint.type)
-        kind = self._read_generic(hint, name_of(hint), getattr(hint, "__args__", ()))
-        if kind is None and isinstance(hint, type):
-            kind = self._read_class(hint)
-        return kind or self._read_beyond(hint)
+        kind = type(hint).__name__
+        if kind in ("str", "ForwardRef"):
+            return self._read_text(getattr(hint, "__forward_arg__", hint))
+        # To ask a generic hint for attributes that it does not have takes as long as all the rest.
+        is_generic = kind in _GENERICS or (kind == "GenericAlias" and isinstance(hint.__origin__, type))
+        if not is_generic and not isinstance(hint, type):
+            if hasattr(hint, "__metadata__"):
+                return self._read_annotated(hint)
+            for attribute in ("__supertype__", "__value__"):  # NewType, and `type X = …`
+                if hasattr(hint, attribute):
+                    return self.read(getattr(hint, attribute))
+            if kind == "InitVar":
+                return self.read(hint.type)
+        spec = self._read_generic(hint, name_of(hint), getattr(hint, "__args__", ()))
+        if spec is None and isinstance(hint, type):
+            spec = self._read_class(hint)
+        return spec or self._adapt(hint) or self._give_up(f"{getattr(hint, '__name__', hint)} has no form in JSON")
 
-    def _read_text(self, text: str) -> Kind:
+    def _read_text(self, text: str) -> TypeSpec:
         try:
             hint = eval(text, self._scope)
             if isinstance(hint, str):  # in quotes, where all annotations are text already
@@ -110,137 +140,158 @@ class Reader:
             return self._give_up(f"the type hint '{text}' is text")
         return self.read(hint)
 
-    def _give_up(self, problem: str) -> Kind:
-        self.problems.append(f"{problem}; any value is accepted")
-        return Kind({})
+    def _give_up(self, reason: str) -> TypeSpec:
+        self.problems.append(Problem(reason, "any value is accepted", self._pydantic_reason))
+        return TypeSpec({})
 
-    def _read_annotated(self, hint: Any) -> Kind:
+    def _read_annotated(self, hint: Any) -> TypeSpec:
         texts = [item for item in hint.__metadata__ if isinstance(item, str)]
         others = [item for item in hint.__metadata__ if not isinstance(item, str)]
-        kind = None
+        spec = None
         if any(map(_is_constraint, others)):
-            kind = self._adapted(hint)
-            if kind is None:
-                self.problems.append("its constraints are not checked")
-        kind = kind or self.read(hint.__origin__)
+            spec = self._adapt(hint)
+            if spec is None:
+                self.problems.append(Problem("its constraints are not checked", detail=self._pydantic_reason))
+        spec = spec or self.read(hint.__origin__)
         found = (getattr(item, "description", None) or getattr(item, "documentation", None) for item in others)
         description = " ".join(texts) or next((text for text in found if isinstance(text, str)), "")
-        return Kind({**kind.schema, "description": description}, kind.convert, kind.exact) if description else kind
+        if not description:
+            return spec
+        described = TypeSpec({**spec.schema, "description": description}, spec.convert, spec.exact, as_is=spec.as_is)
+        described.dump, described.names, described.is_described = spec.dump, spec.names, True
+        return described
 
-    def _read_generic(self, hint: Any, name: str, arguments: tuple[Any, ...]) -> Kind | None:
+    def _read_generic(self, hint: Any, name: str, arguments: tuple[Any, ...]) -> TypeSpec | None:
         """Any, unions, literals and containers."""
         if name == "Any":
-            return Kind({})
+            return TypeSpec({})
         if name in ("Union", "UnionType") and arguments:
-            return self._read_union(arguments)
+            return self._read_union(hint, arguments)
         if name == "Literal":
             return _literal(arguments)
-        if name in _MARKS and arguments:
+        if name in _QUALIFIERS and arguments:
             return self.read(arguments[0])
         if name == "TypeVar":
-            return self.read(hint.__bound__) if hint.__bound__ is not None else Kind({})
+            return self.read(hint.__bound__) if hint.__bound__ is not None else TypeSpec({})
         if name in _ARRAYS:
             items = self._read_item(arguments)
-            return Kind({"type": "array", **items.schema_as("items")}, of.array(items.kind))
+            return TypeSpec({"type": "array", **items.schema_as("items")}, of.array(items.spec), as_is=items.as_is)
         if name in _SETS:
             items = self._read_item(arguments)
             schema = {"type": "array", **items.schema_as("items"), "uniqueItems": True}
-            return Kind(schema, of.collection(_SETS[name], items.kind))
+            return TypeSpec(schema, of.collection(_SETS[name], items.spec))
         if name in ("tuple", "Tuple"):
             return self._read_tuple(arguments)
         if name in _OBJECTS:
-            keys, values = self._read_item(arguments[:1]), self._read_item(arguments[1:])
-            key = None if keys.kind is None or keys.kind.exact is str else keys.kind
-            return Kind({"type": "object", **values.schema_as("additionalProperties")}, of.mapping(key, values.kind))
+            return self._read_mapping(arguments)
         return None
 
     def _read_item(self, arguments: tuple[Any, ...]) -> _Item:
         has_hint = bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
         return _Item(self.read(arguments[0]) if has_hint else None)
 
-    def _read_tuple(self, arguments: tuple[Any, ...]) -> Kind:
+    def _read_mapping(self, arguments: tuple[Any, ...]) -> TypeSpec:
+        keys, values = self._read_item(arguments[:1]), self._read_item(arguments[1:])
+        key = None if keys.spec is None or keys.spec.exact is str else keys.spec
+        schema: Schema = {"type": "object", **values.schema_as("additionalProperties")}
+        if key is not None and key.schema.get("type") == "string":
+            schema["propertyNames"] = key.schema
+        return TypeSpec(schema, of.mapping(key, values.spec), as_is=key is None and values.as_is)
+
+    def _read_tuple(self, arguments: tuple[Any, ...]) -> TypeSpec:
         if not arguments or arguments[1:] == (...,):
             items = self._read_item(arguments)
-            return Kind({"type": "array", **items.schema_as("items")}, of.collection(tuple, items.kind))
-        kinds = [self.read(argument) for argument in arguments if argument != ()]
-        schema: Schema = {"type": "array", "minItems": len(kinds), "maxItems": len(kinds)}
-        return Kind({**schema, "prefixItems": [kind.schema for kind in kinds]}, of.row(kinds))
+            return TypeSpec({"type": "array", **items.schema_as("items")}, of.collection(tuple, items.spec))
+        specs = [self.read(argument) for argument in arguments if argument != ()]
+        schema: Schema = {"type": "array", "minItems": len(specs), "maxItems": len(specs)}
+        return TypeSpec({**schema, "prefixItems": [spec.schema for spec in specs]}, of.row(specs, len(specs), None))
 
-    def _read_union(self, options: tuple[Any, ...]) -> Kind:
-        kinds = [self.read(option) for option in options]
-        schema = {"anyOf": [kind.schema for kind in kinds]}
-        others = [kind for kind in kinds if kind.exact is not type(None)]
-        if any(kind.convert is None for kind in kinds):
-            return Kind(schema)
-        if len(others) == 1 and len(kinds) == 2:
-            return Kind(schema, of.optional(others[0]), others[0].exact)
-        return Kind(schema, of.union(kinds))
+    def _read_union(self, hint: Any, options: tuple[Any, ...]) -> TypeSpec:
+        adapted_before, definitions_before = self._adapted_count, dict(self.definitions)
+        specs = [self.read(option) for option in options]
+        others = [spec for spec in specs if spec.exact is not type(None)]
+        if self._adapted_count > adapted_before and len(others) > 1:
+            # Which of several models is meant, pydantic knows best.
+            definitions, self.definitions = self.definitions, definitions_before
+            spec = self._adapt(hint)
+            if spec is not None:
+                return spec
+            self.definitions = definitions
+        schema = {"anyOf": [spec.schema for spec in specs]}
+        as_is = all(spec.as_is for spec in specs)
+        if any(spec.convert is None for spec in specs):
+            return TypeSpec(schema)
+        if len(others) == 1 and len(specs) == 2:
+            return TypeSpec(schema, of.optional(others[0]), others[0].exact, as_is=as_is)
+        return TypeSpec(schema, of.union(specs), as_is=as_is)
 
-    def _read_class(self, hint: type) -> Kind | None:
-        if hasattr(hint, "__pydantic_validator__"):
+    def _read_class(self, hint: Any) -> TypeSpec | None:
+        if hasattr(hint, "__pydantic_validator__") or hasattr(hint, "__pydantic_config__"):
             return None
         enum = sys.modules.get("enum")
         if enum is not None and issubclass(hint, enum.Enum):
             return _enumeration(hint)
-        if hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__required_keys__"):
-            return self._read_record(hint)
+        is_named_tuple = issubclass(hint, tuple) and hasattr(hint, "_fields")
+        if hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__required_keys__") or is_named_tuple:
+            return self._read_fields(hint, is_named_tuple)
         name = f"{hint.__module__.split('.')[0]}.{hint.__qualname__}"  # pathlib has been a package for a while
-        if name in _NAMED_TEXT:
-            return Kind({"type": "string", "format": _NAMED_TEXT[name]}, of.from_text(hint, name))
-        if name in _NUMBER_OR_TEXT:
-            return Kind({"anyOf": list(_NUMBER_OR_TEXT[name])}, of.from_number_or_text(hint))
+        if name == "decimal.Decimal":
+            return TypeSpec({"anyOf": [{"type": "number"}, {"type": "string"}]}, of.decimal(hint))
+        if name in _TEXT_FORMATS:
+            return TypeSpec({"type": "string", "format": _TEXT_FORMATS[name]}, of.from_text(hint, name))
         return None
 
-    def _read_record(self, hint: type) -> Kind:
-        """A dataclass or a TypedDict. One that contains itself is referred to by name."""
+    def _read_fields(self, hint: Any, is_named_tuple: bool) -> TypeSpec | None:
+        """A dataclass, a TypedDict or a NamedTuple. One that contains itself is referred to by name."""
+        from . import fields
+
         if hint in self._open:
-            name = self._recursive.setdefault(hint, _free_name(hint.__name__, self._recursive.values()))
-            kind = self._open[hint]
-            return Kind({"$ref": f"#/$defs/{name}"}, lambda value: kind.convert and kind.convert(value))
-        kind = self._open[hint] = Kind({"type": "object"})
-        properties: Schema = {}
-        fields: list[of.Field] = []
-        for name, inner, is_required, extra in _fields(hint):
-            read = self.read(inner)
-            properties[name] = {**read.schema, **extra}
-            fields.append((name, read, is_required))
-        kind.schema["properties"] = properties
-        required = [name for name, _, is_required in fields if is_required]
-        if required:
-            kind.schema["required"] = required
-        kind.convert = of.record(fields, hint if hasattr(hint, "__dataclass_fields__") else None)
+            taken = {*self._recursive.values(), *self.definitions}
+            name = self._recursive.setdefault(hint, _free_name(hint.__name__, taken))
+            opened = self._open[hint]
+            return TypeSpec({"$ref": f"#/$defs/{name}"}, lambda value: opened.convert and opened.convert(value))
+        if fields.has_pydantic_fields(hint):
+            return None
+        spec = self._open[hint] = TypeSpec({"type": "array" if is_named_tuple else "object"})
+        spec.as_is = False
+        found = [(it.name, self.read(it.hint), it.is_required, it.schema) for it in fields.fields_of(hint)]
+        if is_named_tuple:
+            _fill_row(spec, hint, found)
+        else:
+            _fill_record(spec, hint, found)
         del self._open[hint]
         if hint not in self._recursive:
-            return kind
-        self.definitions[self._recursive[hint]] = kind.schema
-        return Kind({"$ref": f"#/$defs/{self._recursive[hint]}"}, kind.convert)
+            return spec
+        self.definitions[self._recursive[hint]] = spec.schema
+        return TypeSpec({"$ref": f"#/$defs/{self._recursive[hint]}"}, spec.convert)
 
-    def _read_beyond(self, hint: Any) -> Kind:
-        return self._adapted(hint) or self._give_up(f"{getattr(hint, '__name__', hint)} has no form in JSON")
-
-    def _adapted(self, hint: Any) -> Kind | None:
+    def _adapt(self, hint: Any) -> TypeSpec | None:
         """By pydantic, if the environment has it and it knows the type."""
+        self._pydantic_reason = ""
         try:
-            from pydantic import TypeAdapter
+            from . import pydantic_types
 
-            adapter: Any = TypeAdapter(hint)
-            schema = adapter.json_schema()
-            if any(self.definitions.get(name, made) != made for name, made in schema.get("$defs", {}).items()):
-                schema = adapter.json_schema(ref_template=f"#/$defs/{len(self.definitions)}.{{model}}")
-                schema["$defs"] = {f"{len(self.definitions)}.{name}": it for name, it in schema["$defs"].items()}
-        except Exception:  # noqa: BLE001  no pydantic, an old one, or a type that it cannot express either
+            adapter, schema = pydantic_types.adapt(hint, self.definitions)
+        except ImportError:
             return None
+        except Exception as error:  # noqa: BLE001  an old pydantic, or a type that it cannot express either
+            self._pydantic_reason = str(error).split("\n")[0]
+            return None
+        self._adapted_count += 1
         self.definitions.update(schema.pop("$defs", {}))
         schema.pop("title", None)
-        return Kind(schema, of.adapted(adapter))
+        spec = TypeSpec(schema, pydantic_types.converter(adapter))
+        spec.dump = pydantic_types.dumper(adapter)
+        return spec
 
 
 class _Item:
     """The hint of what is in a container, if there is one."""
 
-    def __init__(self, kind: Kind | None) -> None:
-        self.kind = kind if kind is not None and kind.convert is not None else None
-        self._schema = None if kind is None else kind.schema
+    def __init__(self, spec: TypeSpec | None) -> None:
+        self.spec = spec if spec is not None and spec.convert is not None else None
+        self.as_is = spec is None or spec.as_is
+        self._schema = None if spec is None else spec.schema
 
     def schema_as(self, keyword: str) -> Schema:
         return {} if self._schema is None else {keyword: self._schema}
@@ -261,70 +312,66 @@ def name_of(hint: Any) -> str:
 
 
 def _is_constraint(item: Any) -> bool:
-    library = type(item).__module__.split(".")[0]
+    kind = type(item)
+    library = kind.__module__.split(".")[0]
+    if library == "pydantic" and kind.__name__ == "FieldInfo":
+        is_only_text = _FIELD_TEXTS.issuperset(getattr(item, "_attributes_set", ("unknown",)))
+        return not is_only_text or bool(getattr(item, "metadata", True))
     return library in ("pydantic", "annotated_types") or hasattr(item, "__get_pydantic_core_schema__")
 
 
-def _literal(options: tuple[Any, ...]) -> Kind | None:
-    kinds = {type(option) for option in options}
+def _literal(options: tuple[Any, ...]) -> TypeSpec | None:
+    enum = sys.modules.get("enum")
+    values = [it.value if enum is not None and isinstance(it, enum.Enum) else it for it in options]
+    kinds = {type(value) for value in values}
     if not kinds <= {str, int, bool, type(None)}:
         return None
-    schema = {"enum": list(options)}
-    return Kind({**_PLAIN[kinds.pop()].schema, **schema} if len(kinds) == 1 else schema, of.choice(options))
+    as_is = int not in kinds and values == list(options)
+    return TypeSpec(_options(values, kinds), of.choice(values, options), as_is=as_is)
 
 
-def _enumeration(hint: Any) -> Kind:
+def _enumeration(hint: Any) -> TypeSpec:
     values = [member.value for member in hint]
     kinds = {type(value) for value in values}
-    if not kinds <= {str, int, bool, float, type(None)}:  # the names, then
-        return Kind({"type": "string", "enum": [member.name for member in hint]}, of.member(hint, by_name=True))
-    schema = {"enum": values}
-    return Kind({**_PLAIN[kinds.pop()].schema, **schema} if len(kinds) == 1 else schema, of.member(hint, by_name=False))
+    if kinds <= {str, int, bool, float, type(None)}:
+        schema, by_name = _options(values, kinds), False
+    else:
+        schema, by_name = {"type": "string", "enum": [member.name for member in hint]}, True
+    return TypeSpec({**schema, **_about(hint)}, of.member(hint, by_name=by_name))
 
 
-def _fields(hint: Any) -> Iterator[tuple[str, Any, bool, Schema]]:
-    """Name, hint, whether it is required, and what else its schema has."""
-    import typing
-
-    try:
-        hints = typing.get_type_hints(hint, include_extras=True)
-    except Exception:  # noqa: BLE001  a name that is not there; the others are read one by one
-        own = [vars(cls).get("__annotations__", {}) for cls in reversed(hint.__mro__)]
-        hints = {name: inner for annotations in own for name, inner in annotations.items()}
-    if not hasattr(hint, "__dataclass_fields__"):
-        for name, inner in hints.items():
-            # An explicit mark decides: where annotations are text, __required_keys__ does not see it.
-            mark = name_of(inner)
-            is_marked = mark in ("Required", "NotRequired")
-            yield name, inner, mark == "Required" if is_marked else name in hint.__required_keys__, {}
-        return
-    for name, field in hint.__dataclass_fields__.items():
-        if not field.init or field._field_type.name == "_FIELD_CLASSVAR":
-            continue
-        has_default, has_factory = (
-            type(it).__name__ != "_MISSING_TYPE" for it in (field.default, field.default_factory)
-        )
-        extra = shown_default(field.default) if has_default else {}
-        if isinstance(field.metadata.get("description"), str):
-            extra["description"] = field.metadata["description"]
-        yield name, hints.get(name, field.type), not (has_default or has_factory), extra
+def _options(values: list[Any], kinds: set[type]) -> Schema:
+    return {**PLAIN[next(iter(kinds))].schema, "enum": values} if len(kinds) == 1 else {"enum": values}
 
 
-def shown_default(default: object) -> Schema:
-    """A default as it stands in a schema, unless JSON cannot express it."""
-    if default is None or type(default) in (str, int, bool):
-        return {"default": default}
-    import json
+def _fill_record(spec: TypeSpec, hint: Any, found: list[tuple[str, TypeSpec, bool, Schema]]) -> None:
+    spec.schema.update(_about(hint))
+    spec.schema["properties"] = {name: {**read.schema, **extra} for name, read, _, extra in found}
+    required = [name for name, _, is_required, _ in found if is_required]
+    if required:
+        spec.schema["required"] = required
+    spec.names = frozenset(name for name, *_ in found)
+    make = hint if hasattr(hint, "__dataclass_fields__") else None
+    spec.convert = of.record([(name, read, is_required) for name, read, is_required, _ in found], make)
 
-    from . import normalise
 
-    try:
-        return {"default": json.loads(json.dumps(default, allow_nan=False, default=normalise.convert))}
-    except Exception:  # noqa: BLE001  a foreign object's own methods
+def _fill_row(spec: TypeSpec, hint: Any, found: list[tuple[str, TypeSpec, bool, Schema]]) -> None:
+    least = sum(is_required for _, _, is_required, _ in found)
+    spec.schema.update(_about(hint), minItems=least, maxItems=len(found))
+    # The name of a place is nowhere else in the schema.
+    spec.schema["prefixItems"] = [{"title": name, **read.schema, **extra} for name, read, _, extra in found]
+    spec.convert = of.row([read for _, read, _, _ in found], least, hint)
+
+
+def _about(hint: type) -> Schema:
+    """What a class says of itself, unless Python says it."""
+    text = vars(hint).get("__doc__")
+    if not isinstance(text, str) or text.startswith(f"{hint.__name__}(") or text == "An enumeration.":
         return {}
+    return {"description": "\n".join(line.strip() for line in text.strip().splitlines())}
 
 
-def _free_name(name: str, taken: Any) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name

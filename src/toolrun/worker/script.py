@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
+_VARARGS, KEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 """Flags of code objects, as `inspect` has them."""
 
 
@@ -104,13 +104,17 @@ def _reason(value: Any) -> str:
         return f"it is a {'class' if isinstance(value, type) else type(value).__name__}, not a function"
     if _flags(value) & (_GENERATOR | _ASYNC_GENERATOR):
         return "it is a generator; return a list instead"
-    code = getattr(unwrapped(value), "__code__", None)
-    if code is not None and code.co_flags & _VARARGS:
-        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-        return f"parameter '{name}' cannot be passed by name; a model passes all arguments by name"
-    if code is not None and code.co_posonlyargcount:
-        return f"parameter '{code.co_varnames[0]}' cannot be passed by name; a model passes all arguments by name"
-    return ""
+    called = unwrapped(value)
+    code = getattr(called, "__code__", None) or getattr(type(called).__call__, "__code__", None)
+    name = "" if code is None else unnamed_parameter(code)
+    return f"parameter '{name}' cannot be passed by name; a model passes all arguments by name" if name else ""
+
+
+def unnamed_parameter(code: Any) -> str:
+    """The first parameter that cannot be passed by name, or empty."""
+    if code.co_flags & _VARARGS:
+        return str(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+    return str(code.co_varnames[0]) if code.co_posonlyargcount else ""
 
 
 def is_async(function: Callable[..., Any]) -> bool:

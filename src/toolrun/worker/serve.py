@@ -206,7 +206,7 @@ class Worker:
         if bind is None:
             from . import describe
 
-            bind = self._bindings[name] = describe.read_function(self.functions[name]).bind
+            bind = self._bindings[name] = describe.binding(describe.read_function(self.functions[name]))
         return bind(call.kwargs)
 
     def serve(self) -> NoReturn:

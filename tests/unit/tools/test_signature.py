@@ -72,8 +72,8 @@ NULL, INTEGER, STRING = {"type": "null"}, {"type": "integer"}, {"type": "string"
         (None, NULL),
         (list, {"type": "array"}),
         (dict, {"type": "object"}),
-        (typing.List, {"type": "array", "items": {}}),  # noqa: UP006  what users write
-        (typing.Dict, {"type": "object", "additionalProperties": True}),  # noqa: UP006
+        (typing.List, {"type": "array"}),  # noqa: UP006  what users write
+        (typing.Dict, {"type": "object"}),  # noqa: UP006
         (Optional[int], {"anyOf": [INTEGER, NULL]}),  # noqa: UP045
         (int | None, {"anyOf": [INTEGER, NULL]}),
         (Union[int, str], {"anyOf": [INTEGER, STRING]}),  # noqa: UP007
@@ -104,6 +104,15 @@ def test_every_kind_of_hint_has_its_schema(hint: object, schema: dict[str, objec
     found = schema_of(hint)
     assert {key: value for key, value in found.items() if key in schema} == schema
     assert schema or not found
+
+
+def test_a_type_that_contains_itself_is_referred_to_by_name() -> None:
+    signature = signature_of(Tree)
+    children = {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+    assert signature.schema["properties"] == {"value": {"$ref": "#/$defs/Tree"}}
+    assert signature.schema["$defs"] == {
+        "Tree": {"type": "object", "properties": {"children": children}, "required": ["children"]}
+    }
 
 
 @pytest.mark.parametrize(
@@ -143,7 +152,7 @@ def test_annotations_that_are_text_are_resolved_where_the_function_is() -> None:
     schema: Any = signature.schema
     assert schema["required"] == ["when", "place", "guests"]
     assert schema["properties"]["when"]["description"] == "The time"
-    assert resolved(schema["properties"]["place"], schema["$defs"]) == PLACE
+    assert resolved(schema["properties"]["place"], schema.get("$defs", {})) == PLACE
     converted = signature.convert({"when": "2024-05-01T00:00:00", "place": {"city": "Rome"}, "guests": [{"x": 1}]})
     assert converted == {"when": datetime(2024, 5, 1), "place": {"city": "Rome"}, "guests": [Point(1)]}
 
@@ -175,7 +184,6 @@ def test_further_keyword_arguments_leave_the_schema_open() -> None:
         (unresolvable, "a type hint cannot be resolved (name 'Missing' is not defined)"),
         (function_of(Callable[[int], int]), "parameter 'value' has a type that JSON cannot express: "),
         (function_of(Iterator), "parameter 'value' has a type that JSON cannot express: "),
-        (function_of(Tree), "it contains itself; declare it with typing_extensions.TypedDict"),
         (max, "its parameters are not known"),
     ],
 )

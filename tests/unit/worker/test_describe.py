@@ -40,8 +40,9 @@ from support.script_types import (
     Tree,
     Trip,
     UserId,
+    bind,
     function_of,
-    reading_of,
+    spec_of,
 )
 from toolrun.worker import describe, script
 from toolrun.worker.describe import read_function
@@ -54,7 +55,7 @@ def without_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def schema_of(hint: object = NOTHING, default: object = NOTHING) -> Any:
-    return reading_of(hint, default).schema["properties"]["value"]
+    return spec_of(hint, default).schema["properties"]["value"]
 
 
 def array_of(items: object) -> dict[str, object]:
@@ -100,7 +101,7 @@ STANDARD = [
     (datetime, {"type": "string", "format": "date-time"}),
     (date, {"type": "string", "format": "date"}),
     (time, {"type": "string", "format": "time"}),
-    (timedelta, {"anyOf": [NUMBER, {"type": "string", "format": "duration"}]}),
+    (timedelta, {"type": "string", "format": "duration"}),
     (uuid.UUID, {"type": "string", "format": "uuid"}),
     (Decimal, {"anyOf": [NUMBER, STRING]}),
     (Path, {"type": "string", "format": "path"}),
@@ -122,9 +123,9 @@ STANDARD = [
 def test_every_kind_of_hint_has_its_schema_without_pydantic(
     hint: object, schema: dict[str, object], without_pydantic: None
 ) -> None:
-    reading = reading_of(hint)
-    assert reading.schema["properties"]["value"] == schema
-    assert reading.problems == []
+    spec = spec_of(hint)
+    assert spec.schema["properties"]["value"] == schema
+    assert spec.problems == []
 
 
 @pytest.mark.parametrize(
@@ -137,10 +138,10 @@ def test_every_kind_of_hint_has_its_schema_without_pydantic(
     ],
 )
 def test_what_is_beyond_the_standard_library_is_pydantics(hint: object, schema: dict[str, object] | None) -> None:
-    reading = reading_of(hint)
-    found = reading.schema["properties"]["value"]
+    spec = spec_of(hint)
+    found = spec.schema["properties"]["value"]
     assert found == (schema or {"anyOf": [array_of(schema_of(Even)), NULL]})
-    assert reading.problems == []
+    assert spec.problems == []
 
 
 @pytest.mark.parametrize(
@@ -154,17 +155,17 @@ def test_what_is_beyond_the_standard_library_is_pydantics(hint: object, schema: 
     ],
 )
 def test_a_hint_that_nothing_can_express_takes_any_value_with_a_warning(hint: object, problem: str) -> None:
-    reading = reading_of(hint)
-    assert len(reading.problems) == 1
-    assert problem in reading.problems[0]
-    assert reading.schema["properties"]["value"] in ({}, {"type": "array", "items": {}})
-    assert reading.bind({"value": [7]}) == {"value": [7]}
+    spec = spec_of(hint)
+    ((parameter, found),) = spec.problems
+    assert problem in f"parameter '{parameter}': {found}"
+    assert spec.schema["properties"]["value"] in ({}, {"type": "array", "items": {}})
+    assert bind(spec, {"value": [7]}) == {"value": [7]}
 
 
 def test_constraints_that_cannot_be_checked_are_reported(without_pydantic: None) -> None:
-    reading = reading_of(Annotated[int, Field(ge=1, description="How many")])
-    assert reading.schema["properties"]["value"] == {"type": "integer", "description": "How many"}
-    assert reading.problems == ["parameter 'value': its constraints are not checked"]
+    spec = spec_of(Annotated[int, Field(ge=1, description="How many")])
+    assert spec.schema["properties"]["value"] == {"type": "integer", "description": "How many"}
+    assert [(name, str(problem)) for name, problem in spec.problems] == [("value", "its constraints are not checked")]
 
 
 def test_models_of_the_same_name_keep_their_own_definitions() -> None:
@@ -194,10 +195,10 @@ def test_models_of_the_same_name_keep_their_own_definitions() -> None:
 
 @pytest.mark.parametrize("hint", [Tree, Node])
 def test_a_type_that_contains_itself_is_referred_to_by_name(hint: type, without_pydantic: None) -> None:
-    reading = reading_of(hint)
+    spec = spec_of(hint)
     name = hint.__name__
-    assert reading.schema["properties"]["value"] == {"$ref": f"#/$defs/{name}"}
-    children = reading.schema["$defs"][name]["properties"]["children"]
+    assert spec.schema["properties"]["value"] == {"$ref": f"#/$defs/{name}"}
+    children = spec.schema["$defs"][name]["properties"]["children"]
     assert children == array_of({"$ref": f"#/$defs/{name}"})
 
 
@@ -213,7 +214,7 @@ def test_a_type_that_contains_itself_is_referred_to_by_name(hint: type, without_
         (datetime, datetime(2024, 5, 1), "2024-05-01T00:00:00"),
         (Path, Path("/etc"), "/etc"),
         (Decimal, Decimal("0.10"), "0.10"),
-        (timedelta, timedelta(seconds=90), 90.0),
+        (timedelta, timedelta(seconds=90), "PT1M30S"),
         (set[int], {2, 1}, [1, 2]),
         (int, Field(default=5, ge=1), 5),
         (float, float("inf"), NOTHING),
@@ -229,10 +230,10 @@ def test_a_default_is_in_the_schema_where_json_can_express_it(hint: object, defa
 def test_further_keyword_arguments_leave_the_schema_open() -> None:
     def anything(a: int, **rest: str) -> None: ...
 
-    reading = read_function(anything)
-    assert reading.schema["properties"] == {"a": INTEGER}
-    assert reading.schema["additionalProperties"] is True
-    assert reading.bind({"a": 1, "z": "2"}) == {"a": 1, "z": "2"}
+    spec = read_function(anything)
+    assert spec.schema["properties"] == {"a": INTEGER}
+    assert spec.schema["additionalProperties"] is True
+    assert bind(spec, {"a": 1, "z": "2"}) == {"a": 1, "z": "2"}
 
 
 def test_parameters_are_those_behind_the_decorators() -> None:
@@ -248,9 +249,9 @@ def test_parameters_are_those_behind_the_decorators() -> None:
     def add(a: int, *, b: int = 2) -> int:
         return a + b
 
-    reading = read_function(add, {})
-    assert reading.schema["properties"] == {"a": INTEGER, "b": {"type": "integer", "default": 2}}
-    assert reading.schema["required"] == ["a"]
+    spec = read_function(add, {})
+    assert spec.schema["properties"] == {"a": INTEGER, "b": {"type": "integer", "default": 2}}
+    assert spec.schema["required"] == ["a"]
 
 
 def test_objects_that_are_called_and_partials_have_parameters_too() -> None:
