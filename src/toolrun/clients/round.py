@@ -29,10 +29,10 @@ class Round:
         self._emit = emit
         self._started: set[int] = set()
 
-    def refuse(self, index: int, reason: str, kind: ErrorKind = ErrorKind.OVERLOADED) -> None:
+    def refuse(self, index: int, reason: str, error_kind: ErrorKind = ErrorKind.OVERLOADED) -> None:
         """Answer a call without running it."""
         logger.info("%s was not run: %s", self.calls[index].name, reason)
-        self._finish(index, _failure(self.calls[index], reason, kind, SideEffects.NOT_STARTED))
+        self._finish(index, _failure(self.calls[index], reason, error_kind, SideEffects.NOT_STARTED))
 
     async def execute(self, executor: ToolExecutor, parallel: int) -> None:
         """Run the calls that were not refused. Raises only CancelledError."""
@@ -88,5 +88,5 @@ class Round:
             self._emit(ToolFinished(self.calls[index], result))
 
 
-def _failure(call: ToolCall, reason: str, kind: ErrorKind, side_effects: SideEffects) -> ToolResult:
-    return ToolResult(call.name, error=reason, error_kind=kind, call_id=call.id, side_effects=side_effects)
+def _failure(call: ToolCall, reason: str, error_kind: ErrorKind, side_effects: SideEffects) -> ToolResult:
+    return ToolResult(call.name, error=reason, error_kind=error_kind, call_id=call.id, side_effects=side_effects)

@@ -158,7 +158,7 @@ def _read_line(line: str) -> tuple[bool, bool, str]:
 
 
 def _finish(paragraph: list[str], sentences: list[str]) -> None:
-    """Ends a sentence as it would be spoken: with a full stop, unless it has an end of its own."""
+    """Ends a sentence as it would be spoken: with a full stop, unless it already has an end."""
     text = _plain(" ".join(paragraph))
     paragraph.clear()
     if not any(character.isalnum() for character in text):

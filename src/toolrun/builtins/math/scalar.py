@@ -90,7 +90,7 @@ def multiply(a: Scalar, b: Scalar) -> Scalar:
         if not isinstance(b, Quantity):
             return number.multiply(a, b)
         if b.unit.has_offset and b.magnitude == 1:
-            return Quantity(a, b.unit)  # "20 degC" is written as a product, and is none
+            return Quantity(a, b.unit)  # "20 degC" is written like a product, but is a quantity
     return _product(number.multiply, _quantity(a), _quantity(b), Fraction(1))
 
 
