@@ -1,13 +1,15 @@
 """What no test may leave behind. The fixture `nothing_left_behind` of tests/conftest.py holds every test to it.
 
-- **Tasks** on the event loop of the test, once its fixtures have cleaned up.
+- **Tasks** on the event loop of the test, once its fixtures have cleaned up. The loop's own ones, which close the
+  generators that somebody dropped, are waited for.
 - **Processes** that this one started and has not reaped, and those with the tag of the test in their environment,
   whoever their parent is by now. The latter are searched for only where a test uses the fixture `process_tag`, because
   that reads the environment of every process on the machine.
 - **Threads** of toolrun, known by their names.
 - **File descriptors** of any kind.
 
-Tasks must be gone at once. The system reports the end of processes, threads and descriptors late, so they have `LIMIT`.
+Other tasks must be gone at once. The system reports the end of processes, threads and descriptors late, so they have
+`LIMIT`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from faults.bench import LIMIT, children, tagged
 
@@ -39,7 +42,7 @@ class Existing:
 
     def check_nothing_more(self, loop: asyncio.AbstractEventLoop | None, tag: str | None) -> None:
         """Fails if there is more now. `loop` is the event loop of the test, which does not run any more."""
-        tasks = asyncio.all_tasks(loop) if loop else set()
+        tasks = {task for task in _tasks(loop) if not _closes_a_generator(task)}
 
         def pause(seconds: float) -> None:
             if loop is None:
@@ -55,6 +58,7 @@ class Existing:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         assert not tasks, f"the test left tasks behind: {tasks}"
+        _wait_for_no(lambda: _tasks(loop), "tasks", pause)
         _wait_for_no(lambda: children() - self.processes, "child processes", pause)
         _wait_for_no(lambda: _threads() - self.threads, "threads", pause)
         _wait_for_no(lambda: _descriptors() - self.descriptors, "file descriptors", pause)
@@ -65,6 +69,14 @@ def _wait_for_no(left: Callable[[], object], what: str, pause: Callable[[float],
     while found := left():
         assert time.monotonic() < until, f"the test left {what} behind: {found}"
         pause(0.005)
+
+
+def _tasks(loop: asyncio.AbstractEventLoop | None) -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks(loop) if loop else set()
+
+
+def _closes_a_generator(task: asyncio.Task[Any]) -> bool:
+    return type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
 def _threads() -> frozenset[str]:

@@ -218,6 +218,16 @@ async def test_a_server_that_never_answers_is_given_up_before_the_deadline_of_th
     assert_unavailable(await search(tmp_path, {"url": server.url, "timeout": 0.2}), "gave no answer in time")
 
 
+@pytest.fixture(scope="module")
+def runtime_of_primp() -> None:
+    """The HTTP package of ddgs opens a runtime with its first request and keeps it: here, before a test is watched."""
+    import primp
+
+    with suppress(Exception):
+        primp.Client(timeout=1).get("http://127.0.0.1:1")
+
+
+@pytest.mark.usefixtures("runtime_of_primp")
 async def test_the_search_engines_without_a_network_are_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
