@@ -60,7 +60,7 @@ from typing import IO, Any, Final, ParamSpec
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.scripts.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.scripts.pep723 import read_block, read_metadata
-from toolrun.scripts.uv import Outcome, advise, clean_variables, readable, run_uv
+from toolrun.scripts.uv import UvResult, advise, clean_variables, readable, run_uv
 
 _LAYOUT: Final = 1
 """To be raised when environments are made in another way: those of before are not used again."""
@@ -229,7 +229,7 @@ class Environments:
         outcome = await self._run(["python", "find", "--script", str(home / _SCRIPT)], home, requirements)
         return ["--python", outcome.output.strip()]
 
-    async def _run(self, arguments: list[str], home: Path, requirements: Requirements, **variables: str) -> Outcome:
+    async def _run(self, arguments: list[str], home: Path, requirements: Requirements, **variables: str) -> UvResult:
         # To compile the files of no package takes uv 40 ms: it starts interpreters first.
         compiling = {"UV_COMPILE_BYTECODE": "1"} if requirements.metadata.get("dependencies") else {}
         outcome = await run_uv(
@@ -354,7 +354,7 @@ def _subject(requirements: Requirements) -> str:
     return f"Cannot make the environment of a script that needs {needs or 'nothing'}"
 
 
-def _explain(requirements: Requirements, outcome: Outcome) -> str:
+def _explain(requirements: Requirements, outcome: UvResult) -> str:
     said = readable(outcome.messages)
     if outcome.code < 0:
         advice = f"uv was killed (signal {-outcome.code}). If the machine is short of memory, free some; then try again"

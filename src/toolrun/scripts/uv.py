@@ -89,7 +89,7 @@ _ADVICE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UvResult:
     """How a run of uv ended."""
 
     code: int
@@ -142,14 +142,14 @@ def advise(said: str) -> str:
 
 async def run_uv(
     arguments: Sequence[str], *, directory: Path, variables: Mapping[str, str], on_line: Callable[[str], None]
-) -> Outcome:
+) -> UvResult:
     """Run uv to its end. When cancelled, uv and all that it started is killed. OSError: it cannot be started."""
     # The pipes are ours: asyncio loses its own when the start is cancelled, and then waits for them for ever.
     with ExitStack() as ours, ExitStack() as theirs:
         stdin, _ = _pipe(theirs, ours)
         output, stdout = _pipe(ours, theirs)
         messages, stderr = _pipe(ours, theirs)
-        readers = _Reader(output, lambda line: None), _Reader(messages, on_line)
+        readers = _OutputReader(output, lambda line: None), _OutputReader(messages, on_line)
         for reader in readers:
             ours.callback(reader.close)
         process = await asyncio.create_subprocess_exec(
@@ -172,7 +172,7 @@ async def run_uv(
                 async with asyncio.timeout(_LINGER):
                     for reader in readers:
                         await reader.ended.wait()
-    return Outcome(code, *(reader.text() for reader in readers))
+    return UvResult(code, *(reader.text() for reader in readers))
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
@@ -183,7 +183,7 @@ def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
     return read, write
 
 
-class _Reader:
+class _OutputReader:
     """Keeps what comes out of a pipe, and passes lines on until there is an error."""
 
     def __init__(self, descriptor: int, on_line: Callable[[str], None]) -> None:
