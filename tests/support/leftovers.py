@@ -27,6 +27,9 @@ from typing import Any
 
 from faults.bench import LIMIT, children, tagged
 
+HAS_PROC = Path("/proc/self/fd").exists()
+"""Elsewhere, as on macOS, only tasks and threads are looked for."""
+
 
 @dataclass(frozen=True)
 class Existing:
@@ -38,7 +41,7 @@ class Existing:
 
     @classmethod
     def now(cls) -> Existing:
-        return cls(frozenset(children()), _threads(), _descriptors())
+        return cls(_children(), _threads(), _descriptors())
 
     def check_nothing_more(self, loop: asyncio.AbstractEventLoop | None, tag: str | None) -> None:
         """Fails if there is more now. `loop` is the event loop of the test, which does not run any more."""
@@ -59,7 +62,7 @@ class Existing:
                     os.kill(pid, signal.SIGKILL)
         assert not tasks, f"the test left tasks behind: {tasks}"
         _wait_for_no(lambda: _tasks(loop), "tasks", pause)
-        _wait_for_no(lambda: children() - self.processes, "child processes", pause)
+        _wait_for_no(lambda: _children() - self.processes, "child processes", pause)
         _wait_for_no(lambda: _threads() - self.threads, "threads", pause)
         _wait_for_no(lambda: _descriptors() - self.descriptors, "file descriptors", pause)
 
@@ -79,6 +82,10 @@ def _closes_a_generator(task: asyncio.Task[Any]) -> bool:
     return type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
+def _children() -> frozenset[int]:
+    return frozenset(children() if HAS_PROC else ())
+
+
 def _threads() -> frozenset[str]:
     return frozenset(
         f"{thread.name} {thread.ident}" for thread in threading.enumerate() if thread.name.startswith("toolrun")
@@ -87,7 +94,7 @@ def _threads() -> frozenset[str]:
 
 def _descriptors() -> frozenset[str]:
     found = set()
-    for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else ():  # noqa: PTH208  runs twice in each test
+    for name in os.listdir("/proc/self/fd") if HAS_PROC else ():  # noqa: PTH208  runs twice in each test
         with suppress(OSError):
             found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")  # noqa: PTH115  as above
     return frozenset(it for it in found if "/proc/" not in it)  # the one that this is read with
