@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from enum import Enum, IntEnum
-from typing import Any, NewType, NotRequired, Required, TypedDict
+from typing import Any, NamedTuple, NewType, NotRequired, Required, TypedDict
 
 import jsonschema_rs
 from pydantic import BaseModel, Field
@@ -64,6 +64,31 @@ class Tree:
     children: list[Tree] = field(default_factory=list)
 
 
+@dataclass
+class Described:
+    """What it is.
+
+    More.
+    """
+
+    a: int
+
+
+@dataclass
+class Circle:
+    radius: float = 1.0
+
+
+@dataclass
+class Square:
+    side: float = 1.0
+
+
+class Pair(NamedTuple):
+    left: int
+    right: str = "r"
+
+
 class Place(TypedDict):
     city: str
     zip: NotRequired[int]
@@ -89,6 +114,12 @@ class Foreign:
 UserId = NewType("UserId", int)
 
 STRING, INTEGER, NUMBER, NULL = ({"type": it} for it in ("string", "integer", "number", "null"))
+PAIR = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 2,
+    "prefixItems": [{"title": "left", **INTEGER}, {"title": "right", "default": "r", **STRING}],
+}
 PLACE = {"type": "object", "properties": {"city": STRING, "zip": INTEGER}, "required": ["city"]}
 POINT = {
     "type": "object",

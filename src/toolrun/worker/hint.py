@@ -181,7 +181,7 @@ class Reader:
             schema = {"type": "array", **items.schema_as("items"), "uniqueItems": True}
             return TypeSpec(schema, of.collection(_SETS[name], items.spec))
         if name in ("tuple", "Tuple"):
-            return self._read_tuple(arguments)
+            return self._read_tuple(arguments, is_bare=not hasattr(hint, "__args__"))
         if name in _OBJECTS:
             return self._read_mapping(arguments)
         return None
@@ -198,13 +198,15 @@ class Reader:
             schema["propertyNames"] = key.schema
         return TypeSpec(schema, of.mapping(key, values.spec), as_is=key is None and values.as_is)
 
-    def _read_tuple(self, arguments: tuple[Any, ...]) -> TypeSpec:
-        if not arguments or arguments[1:] == (...,):
+    def _read_tuple(self, arguments: tuple[Any, ...], is_bare: bool) -> TypeSpec:
+        if is_bare or arguments[1:] == (...,):
             items = self._read_item(arguments)
             return TypeSpec({"type": "array", **items.schema_as("items")}, of.collection(tuple, items.spec))
-        specs = [self.read(argument) for argument in arguments if argument != ()]
+        specs = [self.read(argument) for argument in arguments if argument != ()]  # so is Tuple[()] before Python 3.11
         schema: Schema = {"type": "array", "minItems": len(specs), "maxItems": len(specs)}
-        return TypeSpec({**schema, "prefixItems": [spec.schema for spec in specs]}, of.row(specs, len(specs), None))
+        if specs:
+            schema["prefixItems"] = [spec.schema for spec in specs]
+        return TypeSpec(schema, of.row(specs, len(specs), None))
 
     def _read_union(self, hint: Any, options: tuple[Any, ...]) -> TypeSpec:
         adapted_before, definitions_before = self._adapted_count, dict(self.definitions)
@@ -359,7 +361,8 @@ def _fill_row(spec: TypeSpec, hint: Any, found: list[tuple[str, TypeSpec, bool, 
     least = sum(is_required for _, _, is_required, _ in found)
     spec.schema.update(_about(hint), minItems=least, maxItems=len(found))
     # The name of a place is nowhere else in the schema.
-    spec.schema["prefixItems"] = [{"title": name, **read.schema, **extra} for name, read, _, extra in found]
+    if found:
+        spec.schema["prefixItems"] = [{"title": name, **read.schema, **extra} for name, read, _, extra in found]
     spec.convert = of.row([read for _, read, _, _ in found], least, hint)
 
 

@@ -25,13 +25,16 @@ from support.script_types import (
     NOTHING,
     NULL,
     NUMBER,
+    PAIR,
     PLACE,
     POINT,
     STRING,
     Colour,
+    Described,
     Even,
     Foreign,
     Node,
+    Pair,
     Place,
     Point,
     Scaled,
@@ -62,6 +65,8 @@ def array_of(items: object) -> dict[str, object]:
     return {"type": "array", "items": items}
 
 
+OPTION = {"type": "string", "enum": ["a"]}
+NEEDS_A = {"required": ["a"]}
 STANDARD = [
     (NOTHING, {}),
     (Any, {}),
@@ -109,6 +114,14 @@ STANDARD = [
     (set[int], {"type": "array", "items": INTEGER, "uniqueItems": True}),
     (frozenset[int], {"type": "array", "items": INTEGER, "uniqueItems": True}),
     (tuple[int, ...], array_of(INTEGER)),
+    (tuple[()], {"type": "array", "minItems": 0, "maxItems": 0}),
+    (typing.Tuple, {"type": "array"}),  # noqa: UP006
+    (Pair, PAIR),
+    (list[Pair], array_of(PAIR)),
+    (Literal[Colour.RED, Colour.BLUE], {"enum": ["red", 2]}),
+    (dict[Literal["a"], int], {"type": "object", "additionalProperties": INTEGER, "propertyNames": OPTION}),
+    (Annotated[int, Field(description="How many")], {"type": "integer", "description": "How many"}),
+    (Described, {"type": "object", "description": "What it is.\n\nMore.", "properties": {"a": INTEGER}, **NEEDS_A}),
     (tuple[int, str], {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [INTEGER, STRING]}),
     (Annotated[int, "How many"], {"type": "integer", "description": "How many"}),
     (list[Annotated[int, "One"]], array_of({"type": "integer", "description": "One"})),
