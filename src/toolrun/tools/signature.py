@@ -90,15 +90,28 @@ def read_output(function: Callable[..., object]) -> Schema | None:
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = get_origin(bare) or bare
     has_fields = dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "model_json_schema")
-    if not has_fields:
-        return None
+    return _output_schema(bare) if has_fields else None
+
+
+def _output_schema(hint: Any) -> Schema | None:
     from pydantic import PydanticUserError, TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
 
     from toolrun.worker.pydantic_types import for_pydantic
 
+    class AsWritten(GenerateJsonSchema):
+        """Where `result.normalise` writes something else than pydantic."""
+
+        def timedelta_schema(self, schema: object) -> Schema:
+            return {"type": "number"}
+
+        def decimal_schema(self, schema: object) -> Schema:
+            return {"anyOf": [{"type": "number"}, {"type": "string"}]}
+
     try:
-        # By the names of the fields: so are objects written (`result.normalise`).
-        schema: Schema = TypeAdapter(for_pydantic(bare)).json_schema(mode="serialization", by_alias=False)
+        # By the names of the fields, as objects are written.
+        adapter: TypeAdapter[Any] = TypeAdapter(for_pydantic(hint))
+        schema: Schema = adapter.json_schema(mode="serialization", by_alias=False, schema_generator=AsWritten)
     except (PydanticUserError, TypeError, NameError, RecursionError):
         return None
     return schema if schema.get("type") == "object" else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, NotRequired, Optional, TypedDict
 
@@ -26,6 +27,9 @@ class Lamp:
     since: datetime = field(default_factory=lambda: datetime(2026, 1, 2, tzinfo=UTC))
     tags: tuple[str, ...] = ("a",)
     place: tuple[float, float] | None = None
+    fades: timedelta = timedelta(seconds=1.5)
+    price: Decimal = Decimal("3.10")
+    count: Decimal = Decimal(3)
 
 
 class Room(TypedDict):
