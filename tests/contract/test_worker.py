@@ -1,6 +1,6 @@
 """The worker keeps the contract in the docstring of `worker/__main__.py`, whatever script it is given. Real processes.
 
-What a worker is asked in `test_worker_calls.py`, and how calls overlap in `test_worker_overlap.py`.
+What a worker is asked is in `test_worker_calls.py`, how calls overlap in `test_worker_concurrency.py`.
 """
 
 from __future__ import annotations

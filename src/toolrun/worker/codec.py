@@ -1,8 +1,8 @@
-"""JSON lines, strict in both directions, for values of any kind.
+"""JSON lines, strict in both directions, for values of any type.
 
 Uses the C functions behind `json` directly: importing that package takes two thirds of the time that Python needs to
-start. Where they are missing, or not as expected, it is `json` after all. Written with orjson once `use_orjson` found
-it; never read with it, because it turns integers beyond 64 bits into floats without a word.
+start. Where they are missing or behave differently, `json` does the work. After `use_orjson`, orjson writes, if the
+environment has it; it never reads, because it silently turns integers beyond 64 bits into floats.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _one_step(value: object) -> object:
 
 
 class _Reading:
-    """How the scanner reads: as `json.JSONDecoder` has it."""
+    """The options of the scanner, as `json.JSONDecoder` has them."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None
@@ -34,7 +34,7 @@ class _Reading:
 
 
 def _functions() -> tuple[Callable[[str, int], tuple[Any, int]], Callable[[object, int], Any]]:
-    """What reads a value from a text, and what writes one in pieces."""
+    """The function that reads a value from a text, and the one that writes a value in pieces."""
     try:
         import _json
 
@@ -44,7 +44,7 @@ def _functions() -> tuple[Callable[[str, int], tuple[Any, int]], Callable[[objec
         write: Any = _json.make_encoder(*writing)
         if scan('{"a":[1]}', 0) == ({"a": [1]}, 9) and "".join(write({"a": [1]}, 0)) == '{"a":[1]}':
             return scan, write
-    except Exception:  # noqa: BLE001  private functions, of a Python that is not known yet
+    except Exception:  # noqa: BLE001  private functions, which a later Python may change
         pass
     import json
 
@@ -59,21 +59,21 @@ _scan, _write = _functions()
 
 
 def decode(line: bytes) -> Any:
-    """Raises ValueError or RecursionError for what is not JSON."""
+    """The value of a line. Raises ValueError or RecursionError for what is not JSON."""
     text = line.decode().strip()
     try:
         value, end = _scan(text, 0)
         if end == len(text):
             return value
-    except (StopIteration, SystemError):  # the latter because the class of its errors is in `json`, not yet imported
+    except (StopIteration, SystemError):  # SystemError: the scanner's own error class is in `json`, not imported yet
         pass
     import json
 
-    return json.loads(text, parse_constant=_refuse_constant)  # it says what is wrong
+    return json.loads(text, parse_constant=_refuse_constant)  # raises an error that says what is wrong
 
 
 def encode(value: object) -> bytes:
-    """Whatever it is, as JSON. What has no form in JSON is written as its text, NaN as null."""
+    """Any value as JSON. An object that has no form in JSON is written as its text, NaN as null."""
     try:
         return _encode(value)
     except Exception:  # noqa: BLE001  NaN, cycles, lone surrogates, foreign objects' own methods

@@ -1,7 +1,7 @@
-"""Runs many calls at once: async functions as tasks of one event loop, others in threads. `worker.py` has the contract.
+"""Runs many calls at once: async functions as tasks of one event loop, others in threads.
 
-Whatever ends a call posts its answer to the port. Threads flush it themselves; tasks leave it to one flush for all that
-end in the same turn of the loop.
+The contract is in `__main__.py`; `serve.py` has what one call is. Whatever ends a call posts its answer to the port.
+Threads flush it themselves; tasks leave it to one flush for all that end in the same turn of the loop.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import queue
 import threading
 
 from . import codec, script
-from . import serve as serial
 from .event_loop import event_loop
+from .serve import Call, Worker, current, failure, log_traceback, success
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,31 +21,28 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _BATCH = 16
-"""Answers of calls that end at once which wait for each other: the host is to work on them while others run here."""
+"""How many answers of inline calls are sent together, so that the host works on them while others run here."""
 
 
-def serve(worker: serial.Worker, limit: int) -> NoReturn:
-    """Until the input ends. `limit` is for threads; for tasks the host keeps to it."""
-    Overlap(worker, limit).serve()
+class ConcurrentServer:
+    """Serves until the input ends. `limit` is for threads; for tasks the host keeps to it."""
 
-
-class Overlap:
-    def __init__(self, worker: serial.Worker, limit: int) -> None:
+    def __init__(self, worker: Worker, limit: int) -> None:
         self._worker = worker
         self._port = worker.port
         self._limit = limit
         self._loop = event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._threads = 0
-        self._queue: queue.SimpleQueue[tuple[contextvars.Context, serial.Call]] = queue.SimpleQueue()
-        self._waiting: dict[int, serial.Call] = {}
-        """Calls that no thread has begun. Whoever takes one out of here, a thread or a cancellation, has it."""
-        self._threaded: dict[int, serial.Call] = {}
+        self._queue: queue.SimpleQueue[tuple[contextvars.Context, Call]] = queue.SimpleQueue()
+        self._waiting: dict[int, Call] = {}
+        """Calls that no thread has started. Whoever pops one, a thread or a cancellation, owns it."""
+        self._threaded: dict[int, Call] = {}
         """All calls that need a thread."""
         self._has_flush = False
         self._unsent = 0
         self._has_tried_orjson = False
-        self._at_once: dict[Any, bool] = {}
+        self._is_inline: dict[Any, bool] = {}
 
     def serve(self) -> NoReturn:
         self._loop.add_reader(self._port.requests, self._read)
@@ -53,7 +50,7 @@ class Overlap:
             try:
                 self._loop.run_forever()
             except (SystemExit, KeyboardInterrupt):
-                continue  # of a task that a tool started; it also gets to whoever awaits that task
+                continue  # raised by a task that a tool started; whoever awaits that task gets it too
 
     def _read(self) -> None:
         for line in self._port.lines():
@@ -61,8 +58,8 @@ class Overlap:
             if call is None:
                 continue
             function = self._worker.functions[str(call.function)]
-            if self._ends_at_once(function):
-                contextvars.copy_context().run(self._run_at_once, call)
+            if self._runs_inline(function):
+                contextvars.copy_context().run(self._run_inline, call)
             elif script.is_async(function):
                 self._start_task(call, self._run_async(call))
             else:
@@ -80,56 +77,56 @@ class Overlap:
 
     # Async functions.
 
-    def _start_task(self, call: serial.Call, coroutine: Any) -> None:
+    def _start_task(self, call: Call, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks[call.id] = task
         task.add_done_callback(lambda task: self._end_task(call, task))
 
-    def _ends_at_once(self, function: Any) -> bool:
-        """Whether it is a coroutine function in which nothing is awaited: it needs no task."""
-        known = self._at_once.get(function)
+    def _runs_inline(self, function: Any) -> bool:
+        """Whether it is a coroutine function that awaits nothing: it needs no task."""
+        known = self._is_inline.get(function)
         if known is None:
             code = getattr(function, "__code__", None)
             is_coroutine = code is not None and code.co_flags & 0x80  # inspect.CO_COROUTINE
-            known = self._at_once[function] = bool(is_coroutine) and not _awaits(code)
+            known = self._is_inline[function] = bool(is_coroutine) and not _awaits(code)
         return known
 
-    def _run_at_once(self, call: serial.Call) -> None:
-        serial.current.set(call)
+    def _run_inline(self, call: Call) -> None:
+        current.set(call)
         try:
             coroutine = self._worker.functions[str(call.function)](**self._worker.arguments(call))
             coroutine.send(None)
             coroutine.close()
-            raise RuntimeError("the function waits for something, although nothing is awaited in it")
+            raise RuntimeError("the function is suspended, although it awaits nothing")
         except StopIteration as stop:
-            self._port.post(call, serial.success(call, stop.value), last=True)
+            self._port.post(call, success(call, stop.value), last=True)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
-            self._port.post(call, serial.failure(call, error), last=True)
-            serial.log_traceback(call, error)
+            self._port.post(call, failure(call, error), last=True)
+            log_traceback(call, error)
         self._unsent += 1
         if self._unsent == _BATCH:
             self._flush()
         else:
             self._flush_soon()
 
-    async def _run_async(self, call: serial.Call) -> None:
-        serial.current.set(call)
-        await self._settle(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
+    async def _run_async(self, call: Call) -> None:
+        current.set(call)
+        await self._answer(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
 
-    async def _finish(self, call: serial.Call, awaitable: Awaitable[Any]) -> None:
+    async def _finish(self, call: Call, awaitable: Awaitable[Any]) -> None:
         """Await what a function that is not async has returned."""
-        serial.current.set(call)
-        await self._settle(call, awaitable)
+        current.set(call)
+        await self._answer(call, awaitable)
 
-    async def _settle(self, call: serial.Call, awaitable: Awaitable[Any]) -> None:
-        self._port.post(call, serial.success(call, await awaitable), last=True)
+    async def _answer(self, call: Call, awaitable: Awaitable[Any]) -> None:
+        self._port.post(call, success(call, await awaitable), last=True)
 
-    def _end_task(self, call: serial.Call, task: asyncio.Task[None]) -> None:
+    def _end_task(self, call: Call, task: asyncio.Task[None]) -> None:
         self._tasks.pop(call.id, None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
-            self._port.post(call, serial.failure(call, error), last=True)
-            serial.log_traceback(call, error)
+            self._port.post(call, failure(call, error), last=True)
+            log_traceback(call, error)
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -147,7 +144,7 @@ class Overlap:
 
     # Other functions.
 
-    def _start_threaded(self, call: serial.Call) -> None:
+    def _start_threaded(self, call: Call) -> None:
         self._waiting[call.id] = self._threaded[call.id] = call
         if self._threads < min(self._limit, len(self._threaded)):
             self._threads += 1
@@ -160,8 +157,8 @@ class Overlap:
             if self._waiting.pop(call.id, None) is not None:
                 context.run(self._run, call)
 
-    def _run(self, call: serial.Call) -> None:
-        serial.current.set(call)
+    def _run(self, call: Call) -> None:
+        current.set(call)
         caught: BaseException | None = None
         try:
             result = self._worker.functions[str(call.function)](**self._worker.arguments(call))
@@ -169,14 +166,14 @@ class Overlap:
                 self._loop.call_soon_threadsafe(self._start_task, call, self._finish(call, result))
                 self._threaded.pop(call.id, None)
                 return
-            data = serial.success(call, result)
+            data = success(call, result)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
-            data, caught = serial.failure(call, error), error
+            data, caught = failure(call, error), error
         self._threaded.pop(call.id, None)
         self._port.post(call, data, last=True)
         self._port.flush()
         if caught is not None:
-            serial.log_traceback(call, caught)
+            log_traceback(call, caught)
 
 
 def _awaits(code: Any) -> bool:

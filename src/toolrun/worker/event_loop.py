@@ -1,5 +1,5 @@
-"""The event loop that async functions run on: one for all calls, so that what a script keeps (a client, a pool) stays
-usable. Imported only where something is async: `asyncio` takes longer than the whole start of a worker.
+"""The event loop that async functions run on: one for all calls, so that a client or a pool that a script keeps stays
+usable. Imported only for async functions: importing `asyncio` takes longer than the whole start of a worker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def complete(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[Any]) -> Any:
         try:
             return loop.run_until_complete(task)
         except (SystemExit, KeyboardInterrupt, RuntimeError):
-            # Of another task: it gets out of the loop at once, and then also to whoever awaits that task.
+            # Raised by another task: it leaves the loop at once, and whoever awaits that task gets it too.
             # RuntimeError: the tool has stopped the loop.
             if task.done():
                 raise

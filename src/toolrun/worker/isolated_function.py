@@ -1,6 +1,6 @@
-"""The script of an isolated tool: finds a function of the host's own project again, and offers it as `call`.
+"""The script of an isolated tool: finds a function of the host's project again, and offers it as `call`.
 
-Runs on the host's interpreter, so here toolrun can be imported, and the function converts its arguments itself.
+Runs on the host's interpreter, so that toolrun can be imported, and the tool converts its arguments itself.
 """
 
 import importlib

@@ -66,7 +66,7 @@ def place(error: BaseException, path: str) -> str:
 
 
 def find_functions(module: ModuleType) -> tuple[dict[str, Callable[..., Any]], list[dict[str, str]]]:
-    """The tools of a module by name, and what looks like one and cannot be one, with the reason."""
+    """The tools of a module by name, and the functions that cannot be tools, each with the reason."""
     chosen = getattr(module, "__all__", None)
     found: dict[str, Any] = {}
     skipped: list[dict[str, str]] = []
@@ -122,7 +122,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def _flags(function: Any) -> int:
-    """Of what is called, not of what it wraps: a decorator may make a list of a generator."""
+    """The flags of what is called, not of what it wraps: a decorator may make a list of a generator."""
     for candidate in (function, vars(type(function)).get("__call__"), unwrapped(function)):
         code = getattr(candidate, "__code__", None)
         if code is not None:
@@ -131,7 +131,7 @@ def _flags(function: Any) -> int:
 
 
 def unwrapped(function: Any) -> Any:
-    """The function behind its decorators, as far as they say so (`functools.wraps` does)."""
+    """The function behind its decorators, if they set `__wrapped__`, as `functools.wraps` does."""
     met: set[int] = set()
     while hasattr(function, "__wrapped__") and id(function) not in met:
         met.add(id(function))

@@ -1,6 +1,6 @@
-"""Loads the script, and runs its functions one at a time; `concurrency.py` runs many. The contract: `__main__.py`.
+"""Loads the script and runs its functions one at a time; `concurrency.py` runs many. The contract is in `__main__.py`.
 
-Imports as little as possible: the first answer is to come within twice the time that Python itself needs to start.
+Imports as little as possible: the first answer is due within twice the time that Python itself needs to start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class UnknownFunctionError(Exception):
 
 
 class Call:
-    """A request that is being worked on."""
+    """A request in progress."""
 
     __slots__ = ("config", "function", "id", "is_open", "kwargs", "secrets")
 
@@ -44,19 +44,19 @@ class Call:
         self.config: dict[str, Any] = request.get("config") or {}
         self.secrets: dict[str, Any] = request.get("secrets") or {}
         self.is_open = True
-        """Until its answer is on its way; progress after that would be about a call that the host has forgotten."""
+        """Until its answer is posted; the host has forgotten a call that it has the answer to."""
 
 
 current: ContextVar[Call] = ContextVar("call")
-"""The call that this task or thread works on, where calls overlap."""
-only: Call | None = None
-"""The call that runs, where they do not: threads that a tool starts have no context of their own to look in."""
+"""The call of this task or thread, where calls overlap."""
+serial_call: Call | None = None
+"""The call that runs, where calls do not overlap: threads that a tool starts do not inherit a context."""
 port: Port | None = None
 
 
 def running_call() -> Call | None:
     """For toolrun_sdk."""
-    return only or current.get(None)
+    return serial_call or current.get(None)
 
 
 def report_progress(progress: object, total: object, message: str) -> None:
@@ -69,7 +69,7 @@ def report_progress(progress: object, total: object, message: str) -> None:
 
 
 def log(level: str, message: str, fields: dict[str, Any]) -> None:
-    """One record on standard error, in one write so that those of other threads do not get in between."""
+    """One record on standard error, in one write, so that records of several threads do not mix."""
     line = memoryview(codec.encode({"level": level, "message": message, "fields": fields}) + b"\n")
     try:
         while line:
@@ -94,8 +94,8 @@ class Port:
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a process that a tool forked: it must not answer too."""
-        if self.requests != -1:  # else it was one itself, and has forked again
+        """In a process that a tool forked: it must not answer as well."""
+        if self.requests != -1:  # a forked process that forks again has closed them
             os.close(self.requests)
             os.close(self._answers)
         self.requests = self._answers = -1
@@ -173,7 +173,7 @@ class Worker:
         self._loop: Any = None
 
     def accept(self, line: bytes, cancel: Callable[[int], None]) -> Call | None:
-        """The call that a line asks for. What is none is answered, or logged, here."""
+        """The call that a line asks for. A line that is not a call is answered or logged here."""
         try:
             request = codec.decode(line)
         except (ValueError, RecursionError) as error:
@@ -217,13 +217,13 @@ class Worker:
                 call = self.accept(line, _ignore) if line else None
                 if call is not None:
                     self._run(call)
-                    if is_first:  # only now: importing orjson takes longer than all before
+                    if is_first:  # not earlier: importing orjson takes longer than the whole start
                         is_first = False
                         codec.use_orjson()
 
     def _run(self, call: Call) -> None:
-        global only
-        only = call
+        global serial_call
+        serial_call = call
         caught: BaseException | None = None
         try:
             result = self.functions[str(call.function)](**self.arguments(call))
@@ -232,7 +232,7 @@ class Worker:
             data = success(call, result)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             data, caught = failure(call, error), error
-        only = None
+        serial_call = None
         self.port.post(call, data, last=True)
         self.port.flush()
         if caught is not None:
@@ -247,7 +247,7 @@ class Worker:
 
 
 def _ignore(number: int) -> None:
-    """A cancellation, where calls do not overlap: its call has been answered."""
+    """A cancellation where calls do not overlap: the worker has answered the call before it reads on."""
 
 
 def _id_of(line: bytes) -> dict[str, int] | None:
@@ -314,7 +314,7 @@ def text_of(error: BaseException) -> str:
 
 
 def log_traceback(call: Call, error: BaseException) -> None:
-    """For those who debug the script: where it happened."""
+    """Log where in the script it happened."""
     if hasattr(type(error), "raised"):
         return
     import traceback
@@ -342,7 +342,7 @@ def main(argv: list[str], requests: int, answers: int) -> None:
     _signal.signal(_signal.SIGINT, lambda *_: None)
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr, unused-ignore]
-    path, concurrency, is_describing = _options(argv)
+    path, limit, is_describing = _options(argv)
     try:
         loaded = script.load(path)
     except BaseException as error:  # noqa: BLE001  whatever the script does at import
@@ -358,22 +358,22 @@ def main(argv: list[str], requests: int, answers: int) -> None:
         leave(0)
     port.write({"ready": {**ready, "functions": list(loaded.functions)}})
     worker = Worker(port, loaded.functions)
-    if concurrency > 1:
-        from . import concurrency as overlap
+    if limit > 1:
+        from .concurrency import ConcurrentServer
 
-        overlap.serve(worker, concurrency)
+        ConcurrentServer(worker, limit).serve()
     worker.serve()
 
 
 def _options(argv: list[str]) -> tuple[str, int, bool]:
-    concurrency, is_describing, paths = 1, False, []
+    limit, is_describing, paths = 1, False, []
     rest = iter(argv)
     for argument in rest:
         if argument == "--describe":
             is_describing = True
         elif argument == "--concurrency":
-            concurrency = int(next(rest))
+            limit = int(next(rest))
         else:
             paths.append(argument)
     (path,) = paths
-    return path, concurrency, is_describing
+    return path, limit, is_describing
