@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .hint import TypeSpec
 
     Convert = Callable[[Any], Any]
-    Field = tuple[str, TypeSpec, bool]
+    RecordField = tuple[str, TypeSpec, bool]
 
 _NAMES = {
     dict: "an object",
@@ -232,18 +232,26 @@ def member(enumeration: Any, *, by_name: bool) -> Convert:
     return convert
 
 
-def record(fields: list[Field], make: Callable[..., Any] | None) -> Convert:
+def record(fields: list[RecordField], make: Callable[..., Any] | None) -> Convert:
     """A dataclass, made by its constructor; or a TypedDict, which is a dict and keeps what else is in it."""
+    plan = [(name, spec.exact, spec.convert) for name, spec, _ in fields]
+    required = [name for name, _, is_required in fields if is_required]
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
             raise _expected("an object", value)
-        made: dict[str, Any] = {} if make is not None else dict(value)
-        for name, spec, is_required in fields:
-            if name in value:
-                (made[name],) = _at(name, spec, value[name])
-            elif is_required:
+        for name in required:
+            if name not in value:
                 raise MisfitError(f"lacks '{name}'")
+        made: dict[str, Any] = {} if make is not None else dict(value)
+        name = ""
+        try:
+            for name, exact, convert_field in plan:
+                if name in value:
+                    item = value[name]
+                    made[name] = item if type(item) is exact or convert_field is None else convert_field(item)
+        except Exception as error:
+            raise misfit(error, name) from error
         return made if make is None else make(**made)
 
     return convert
