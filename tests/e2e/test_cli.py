@@ -279,7 +279,7 @@ def test_new_does_not_overwrite(tmp_path: Path) -> None:
     before = (tmp_path / "tools" / "greet.py").read_text()
     done = toolrun("new", "greet", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "tools/greet.py exists already" in done.stderr
+    assert "tools/greet.py already exists" in done.stderr
     assert (tmp_path / "tools" / "greet.py").read_text() == before
 
 
@@ -320,7 +320,7 @@ def test_doctor_names_every_problem_and_what_to_do(tmp_path: Path) -> None:
     found = [(each["status"], each["subject"], each["message"]) for each in report["checks"] if each["status"] != "ok"]
     assert found == [
         ("problem", "tools", f"{tmp_path}/{WHY_BAD}"),
-        ("warning", "settings", "[tool.okk] is for no tool; did you mean 'ok'?"),
+        ("warning", "settings", "[tool.okk] matches no tool; did you mean 'ok'?"),
         ("problem", "secret", "KEY: the variable NO_SUCH_VARIABLE is not set; needed by ok"),
         ("warning", "secret", "SPARE: the variable NO_SUCH_VARIABLE is not set; no tool needs it"),
     ]

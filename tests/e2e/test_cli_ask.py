@@ -126,7 +126,7 @@ def test_a_limit_is_told(project: Path) -> None:
     call = {"calls": [{"name": "add", "arguments": {"a": 1, "b": 1}}]}
     done = ask(project, "Go on", "--model", write_script(project, call, {"text": "Two, so far."}))
     assert (done.returncode, done.stdout) == (0, "Two, so far.\n")
-    assert "used all its rounds of tools ([model] rounds)" in done.stderr
+    assert "reached its limit on rounds ([model] rounds)" in done.stderr
 
 
 def test_the_question_can_come_from_stdin(project: Path) -> None:

@@ -147,13 +147,13 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_twice_ends(project: Path) -> No
         shown.press("never sent")
         shown.expect("never sent")
         shown.interrupt_prompt()
-        shown.expect("Ctrl-C once more, or Ctrl-D, ends the chat.")
+        shown.expect("Press Ctrl-C again or Ctrl-D to end the chat.")
         shown.expect("> ")
         shown.type("sent")
         shown.expect("You said: sent\n")
         shown.expect("> ")
         shown.interrupt_prompt()
-        shown.expect("ends the chat.")
+        shown.expect("to end the chat.")
         shown.expect("> ")
         shown.interrupt_prompt()
         assert shown.ends() == 0
@@ -217,8 +217,8 @@ def test_commands(project: Path) -> None:
     assert f"scripted:{project / 'script.json'} (--model)\n" in done.stdout
     assert "/quit   End the chat." in done.stdout
     assert done.stdout.endswith("You said: one\nI am another one.\nI am another one.\n")
-    assert f"From now on scripted:{project / 'other.json'}." in done.stderr
-    assert "A new conversation." in done.stderr
+    assert f"Switched to scripted:{project / 'other.json'}." in done.stderr
+    assert "New conversation." in done.stderr
     assert "there is no command '/nonsense'" in done.stderr
 
 

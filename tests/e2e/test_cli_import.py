@@ -138,15 +138,15 @@ def test_all_copies_what_is_new_and_can_be_used(world: World) -> None:
     done = world.run("--all", "-y")
     assert done.returncode == 0, done.stderr
     assert tomllib.loads(world.toml.read_text())["servers"] == {"a": {"command": "a"}, "b": {"command": "b"}}
-    assert "there is no new server" in world.run("--all", "-y").stderr
+    assert "there are no new servers" in world.run("--all", "-y").stderr
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("githup", "no server 'githup' was found; did you mean 'github'?"),
-        ("old", "[servers.old] is in the configuration already"),
-        ("twice", "'twice' is not the same in .mcp.json, .cursor/mcp.json; choose one with --from FILE"),
+        ("old", "[servers.old] is already in the configuration"),
+        ("twice", "'twice' differs between .mcp.json, .cursor/mcp.json; choose one with --from FILE"),
         ("odd", "'odd' in .mcp.json has neither a command nor a url"),
         ("toolrun", "starts toolrun itself"),
     ],
@@ -207,7 +207,7 @@ def test_windows_line_ends_stay(world: World) -> None:
 def test_where_nothing_is_found_it_says_so(world: World) -> None:
     done = world.run()
     assert (done.returncode, done.stdout) == (0, "")
-    assert "no MCP servers were found" in done.stderr
+    assert "no MCP servers found" in done.stderr
 
 
 def test_on_a_terminal_there_is_a_table(world: World) -> None:

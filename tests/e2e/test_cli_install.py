@@ -126,7 +126,7 @@ def test_a_second_time_changes_nothing(project: Path) -> None:
     install("vscode", "-y", project=project)
     done = install("vscode", "-y", project=project)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "VS Code has it already" in done.stderr
+    assert "VS Code already has it" in done.stderr
     assert not list(place("vscode", project).parent.glob("*.bak*"))
 
 

@@ -284,7 +284,7 @@ def test_workers_says_when_there_are_none(project: Path) -> None:
     """
     done = run(sys.executable, "-c", dedent(code), cwd=project)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.startswith("toolrun: no worker runs")
+    assert done.stderr.startswith("toolrun: no worker is running")
 
 
 def test_workers_says_when_the_system_cannot_tell(project: Path) -> None:
@@ -327,8 +327,8 @@ def test_doctor_says_when_an_environment_is_not_made(project: Path) -> None:
     shutil.rmtree(project / "cache" / "environments")
     done = toolrun("doctor", cwd=project)
     assert done.returncode == 0
-    assert "warning  script         tools/greet.py: its environment is not made\n" in done.stdout
-    assert "→ toolrun sync makes it now" in done.stdout
+    assert "warning  script         tools/greet.py: its environment does not exist yet\n" in done.stdout
+    assert "→ toolrun sync creates it now" in done.stdout
 
 
 def test_doctor_compares_the_secrets_of_a_script_with_what_it_is_granted(project: Path) -> None:
@@ -338,8 +338,8 @@ def test_doctor_compares_the_secrets_of_a_script_with_what_it_is_granted(project
     checks = json.loads(toolrun("doctor", "--json", cwd=project).stdout)["checks"]
     warnings = [it["message"] for it in checks if it["status"] == "warning"]
     assert warnings == [
-        "ASKED: tools/greet.py asks for it, and none of its tools is granted it",
-        "GRANTED: greet is granted it, but tools/greet.py does not ask for it",
+        "ASKED: tools/greet.py requests it, but none of its tools is granted it",
+        "GRANTED: greet is granted it, but tools/greet.py does not request it",
     ]
 
 

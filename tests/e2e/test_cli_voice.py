@@ -86,7 +86,10 @@ def test_a_phrase_of_the_users_own_is_said(project: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--mqtt", "localhost"], "the address of the MQTT broker has no scheme; write mqtt://HOST:1883"),
+        (
+            ["--mqtt", "localhost"],
+            "the address of the MQTT broker needs the scheme mqtt or mqtts, and a host; write mqtt://HOST:1883",
+        ),
         (["--model", "nonsense"], "--model is 'nonsense', which names no model"),
         (["--audio", "missing.wav"], "missing.wav cannot be read: No such file"),
         (["--audio", "toolrun.toml"], "toolrun.toml is not a usable WAV file"),

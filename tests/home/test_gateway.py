@@ -267,7 +267,7 @@ async def test_the_end_of_its_input_is_the_end_after_the_last_answer(model: Olla
     )
     assert (done.returncode, done.stdout) == (0, "2.\n4.\n")
     assert "Listening to stdin; 1 tool; model ollama:qwen3:0.6b ([model] use)" in done.stderr
-    assert "Connecting with zwave" in done.stderr
+    assert "Connecting to zwave" in done.stderr
     assert 'add {"a": 1, "b": 1}' in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Changes to files that belong to the user or to another program: shown and asked for first, never half done."""
+"""Edits files of the user or of another program: shown and confirmed first, atomic, with a backup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ yes_option: Final = click.option("-y", "--yes", is_flag=True, help="Write withou
 
 
 def text_of(path: Path) -> str | None:
-    """The text of a file that is to be changed; None if there is no such file."""
+    """The text of a file to edit; None if it does not exist."""
     if not path.exists():
         return None
     try:
@@ -29,7 +29,7 @@ def text_of(path: Path) -> str | None:
 
 
 def confirm(question: str) -> bool:
-    """Ask on stderr, read from stdin. No answer is a no."""
+    """Ask on stderr, read the answer from stdin. No answer means no."""
     if sys.stdin is None or sys.stderr is None:
         return False
     sys.stderr.write(f"{terminal_safe(question)} [y/N] ")
@@ -41,15 +41,15 @@ def confirm(question: str) -> bool:
 
 
 def replace_file(path: Path, before: str | None, after: str) -> Path | None:
-    """Write the text in one step, and return the copy that was kept of what was there.
+    """Write the text atomically, and return the path of the backup, if there was a file.
 
-    `before` is what the change was made from: if the file is no longer that, it is left alone.
+    `before` is the text that the edit is based on. Raises ConfigError if the file has changed since.
     """
-    target = path.resolve()  # of a link, what it leads to
+    target = path.resolve()  # the target of a link
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if text_of(target) != before:
-            raise ConfigError(f"{path} was changed by somebody else meanwhile; try again")
+            raise ConfigError(f"{path} was changed by another program in the meantime; try again")
         backup = None
         if before is not None:
             backup = _free(target)
@@ -80,7 +80,7 @@ def _write(target: Path, text: str) -> None:
 
 
 def _free(target: Path) -> Path:
-    """`mcp.json.bak`, or the next number that is not there yet: an older copy may be the better one."""
+    """`mcp.json.bak`, or with the next free number: an older backup may be the better one."""
     candidate, number = target.with_name(f"{target.name}.bak"), 1
     while candidate.exists():
         number += 1

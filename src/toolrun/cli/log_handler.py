@@ -1,6 +1,6 @@
-"""The log of the command line: one handler on stderr, as lines for people or as one JSON object a line.
+"""The log of the command line: one handler on stderr, with lines for people or one JSON object per line.
 
-This is the only place that configures `logging`; everything else just logs.
+This is the only module that configures `logging`; the others only log.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRIT
 
 
 def set_up_log(config: LogSettings, verbosity: int) -> None:
-    """Log to stderr from the level of the configuration on, or from a lower one that -v asks for."""
+    """Log to stderr from the configured level, or from a lower one if -v asks for it."""
     configured: int = logging.getLevelNamesMapping()[config.level.upper()]
     level = min(configured, _LEVELS[min(verbosity, 2)])
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if config.format == "json" else LineFormatter(level))
     logging.basicConfig(handlers=[handler], level=level, force=True)
-    logging.raiseExceptions = False  # a log that cannot be written is nothing to fill the terminal about
+    logging.raiseExceptions = False  # no tracebacks for log lines that cannot be written
     if level > logging.INFO:
-        # The commands say themselves how the call ended; the log would say it again.
+        # The commands print the outcome of the call themselves.
         logging.getLogger("toolrun.call").setLevel(logging.CRITICAL)
 
 
 class LineFormatter(logging.Formatter):
-    """`warning: tools/x.py: cannot be imported`, with the time where much is logged. Tracebacks only when debugging."""
+    """`warning: tools/x.py: cannot be imported`, with the time if much is logged. Tracebacks only at level debug."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the data of the call that the line is about."""
+    """One JSON object per line: time, level, logger, message, and the data of the call if the line is about one."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {

@@ -42,7 +42,7 @@ def shared_options(envvar: str | None = None) -> Callable[[F], F]:
             count=True,
             expose_value=False,
             callback=set_verbosity,
-            help="Log more to stderr: -v what is done, -vv everything, with tracebacks.",
+            help="Log more to stderr: -v every call, -vv everything, with tracebacks.",
         )
         config = click.option(
             "--config",
@@ -50,7 +50,7 @@ def shared_options(envvar: str | None = None) -> Callable[[F], F]:
             envvar=envvar,
             expose_value=False,
             callback=set_config,
-            help="The configuration file. Without it: $TOOLRUN_CONFIG, or the nearest toolrun.toml upwards.",
+            help="The configuration file. Default: $TOOLRUN_CONFIG, or the nearest toolrun.toml upwards.",
         )
         return config(verbose(function))
 

@@ -1,7 +1,7 @@
-"""What people and programs see: results on stdout, everything else on stderr.
+"""Output for people and programs: results on stdout, everything else on stderr.
 
-Plain text in a pipe; on a terminal colours and tables, for which rich is imported then and only then. Text of tools
-that goes to a terminal loses its escape sequences: a tool must not move the cursor of whoever called it.
+A pipe gets plain text, a terminal colours and tables (rich is imported only for those). Escape sequences in the text
+of a tool do not reach a terminal: a tool must not move the user's cursor.
 
 Imported by `toolrun --help`, so it imports nothing heavy.
 """
@@ -33,18 +33,18 @@ class Column(NamedTuple):
 
 
 class Output:
-    """Where results go."""
+    """The stream for results."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.is_terminal = stream.isatty()
 
     def text(self, text: str) -> None:
-        """Print a text as it is; on a terminal with its control characters made visible."""
+        """Print a text unchanged; on a terminal with its control characters escaped."""
         self._write(f"{terminal_safe(text) if self.is_terminal else text}\n")
 
     def piece(self, text: str) -> None:
-        """Print a part of a text that is still coming, in the same way."""
+        """Print a part of a text that is still arriving, in the same way."""
         self._write(terminal_safe(text) if self.is_terminal else text)
 
     def json(self, value: JSON) -> None:
@@ -54,7 +54,7 @@ class Output:
         self.text(json.dumps(value, ensure_ascii=False, indent=2 if self.is_terminal else None))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Print rows: aligned with spaces in a pipe, with a head and colours on a terminal."""
+        """Print rows: aligned with spaces in a pipe, with headings and colours on a terminal."""
         if not self.is_terminal:
             widths = [max((len(row[place]) for row in rows), default=0) for place in range(len(columns))]
             for row in rows:
@@ -72,7 +72,7 @@ class Output:
         self.rich(table)
 
     def rich(self, *parts: RenderableType) -> None:
-        """Print what rich can draw. For a terminal only."""
+        """Print renderables of rich. For a terminal only."""
         from rich.console import Console
 
         console = Console(file=self._stream, highlight=False)
@@ -90,29 +90,29 @@ class Output:
             self._reader_is_gone()
 
     def _reader_is_gone(self) -> NoReturn:
-        """`toolrun list | head -1` is no reason to complain."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # for what is still in the buffer
+        """End quietly: `toolrun list | head -1` is not an error."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # for the rest of the buffer
         raise click.exceptions.Exit(READER_GONE)
 
 
 def claim_stdout() -> Output:
-    """Take stdout for results. Whatever else is written to file descriptor 1 from now on lands on stderr.
+    """Reserve stdout for results. Everything else that is written to file descriptor 1 goes to stderr from now on.
 
-    It stays so for the rest of the process: a tool that was given up at its deadline may print at any time.
+    This holds for the rest of the process: a tool that was abandoned at its deadline may print at any time.
     """
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         return Output(open(os.devnull, "w"))  # noqa: PTH123  open until the process ends
     sys.stdout.flush()
-    # A character that the locale cannot show is no reason to fail.
+    # A character that the locale cannot encode is no reason to fail.
     stream = open(os.dup(1), "w", encoding=sys.stdout.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123  as above
     os.dup2(2 if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY), 1)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)  # so that the tool's prints and the log come in order
+        sys.stdout.reconfigure(line_buffering=True)  # so that the output of tools and the log stay in order
     return Output(stream)
 
 
 def complain(message: str, *, after_echo: bool = False) -> None:
-    """Say on stderr what went wrong. `after_echo`: the terminal has just shown ^C."""
+    """Print an error on stderr. `after_echo`: the terminal has just shown ^C."""
     if sys.stderr is None:
         return
     is_terminal = sys.stderr.isatty()
@@ -121,22 +121,22 @@ def complain(message: str, *, after_echo: bool = False) -> None:
         sys.stderr.write(f"\n{line}" if after_echo and is_terminal else line)
         sys.stderr.flush()
     except OSError:
-        pass  # nobody is there to be told
+        pass  # nobody reads stderr
 
 
 def inform(line: str) -> None:
-    """Say on stderr what is being done, to somebody who waits for it."""
+    """Print a line about progress on stderr."""
     if sys.stderr is None:
         return
     try:
         sys.stderr.write(f"{paint(terminal_safe(line), 'bright_black')}\n")
         sys.stderr.flush()
     except OSError:
-        pass  # nobody is there to be told
+        pass  # nobody reads stderr
 
 
 def explain_unexpected(error: BaseException, *, with_traceback: bool) -> None:
-    """One line about a bug, or everything for who asked for it."""
+    """Print a bug: one line, or the traceback if asked for."""
     if with_traceback:
         import traceback
 
@@ -145,19 +145,19 @@ def explain_unexpected(error: BaseException, *, with_traceback: bool) -> None:
 
 
 def paint(text: str, colour: str) -> str:
-    """The text in a colour for stderr, if colours are wanted there (https://no-color.org)."""
+    """The text in a colour for stderr, if stderr gets colours (https://no-color.org)."""
     is_wanted = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return click.style(text, fg=colour) if is_wanted else text
 
 
 def near(path: Path) -> str:
-    """The path as seen from here."""
+    """The path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def terminal_safe(text: str) -> str:
-    """The text with control characters made visible, apart from newlines and tabs."""
+    """The text with all control characters escaped but newlines and tabs."""
     from toolrun.redaction import Redactor
 
     clean = Redactor().text

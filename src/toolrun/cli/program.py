@@ -28,16 +28,16 @@ class Entry(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "list": Entry("list", "List the tools."),
-    "describe": Entry("describe", "Show what a tool does and which parameters it takes."),
+    "describe": Entry("describe", "Show the description and the parameters of a tool."),
     "call": Entry("call", "Call a tool and print its result."),
     "ask": Entry("ask", "Ask a model, which may use the tools."),
     "chat": Entry("chat", "Talk with a model, which may use the tools."),
-    "voice": Entry("voice", "Listen, and answer what is said."),
+    "voice": Entry("voice", "Answer spoken commands with a model and the tools."),
     "serve": Entry("serve", "Offer the tools to MCP clients."),
-    "import": Entry("import_", "Find the MCP servers of other programs, and copy them."),
-    "install": Entry("install", "Make an MCP client use the tools of this project."),
-    "new": Entry("new", "Write the file of a new tool."),
-    "sync": Entry("sync", "Make the environments of all scripts ahead."),
+    "import": Entry("import_", "Copy MCP servers from the configuration of other programs."),
+    "install": Entry("install", "Add toolrun to the configuration of an MCP client."),
+    "new": Entry("new", "Create a new tool from a template."),
+    "sync": Entry("sync", "Create the environments of all scripts in advance."),
     "workers": Entry("workers", "List the processes that run script tools."),
     "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
 }
@@ -97,7 +97,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _guarded(args: Sequence[str] | None, options: Options) -> int:
-    """The exit code, whatever happens."""
+    """Run the program; every exception becomes an exit code."""
     try:
         code: Any = program.main(args, prog_name="toolrun", standalone_mode=False, obj=options)
         return int(code or 0)

@@ -1,4 +1,4 @@
-"""What the command line tells about a tool."""
+"""A tool as the command line shows it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from toolrun.tools.protocol import Tool, schema_of
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A tool as its user sees it."""
+    """The facts about a tool."""
 
     name: str
     description: str
     source: str
-    """The file that it is in, relative to the project; its MCP server; the kind of tool if it has neither."""
+    """Its file, relative to the project, or its MCP server; the name of its class if it has neither."""
     timeout: float
     schema: Schema
 
@@ -48,7 +48,7 @@ def summarise(runtime: Runtime, tool: Tool) -> Summary:
 
 
 def relative(path: Path, root: Path) -> str:
-    """The path as seen from the directory of the project."""
+    """The path relative to the project, if it is below it."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 

@@ -1,6 +1,6 @@
-"""What `toolrun ask` and `toolrun chat` share: their options, the model that they use, and how a turn looks.
+"""Shared by `toolrun ask`, `chat` and `voice`: the options, the model, and the display of a turn.
 
-The answer goes to stdout, what the tools do to stderr.
+The answer goes to stdout, tool activity to stderr.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LONGEST: Final = 160
-"""Characters of arguments and results that are shown."""
+"""Characters of arguments and results to show."""
 _NOTES: Final = {
-    Ended.LENGTH: "The answer is cut off: it has reached the limit on its length.",
-    Ended.REPEATS: "The model made the same call again and again, and was asked to answer without tools.",
-    Ended.ROUNDS: "The model has used all its rounds of tools ([model] rounds), and was asked to answer without.",
-    Ended.CALLS: "The model has used all its calls ([model] calls), and was asked to answer without.",
-    Ended.TIME: "The time for tools is over ([model] time), and the model was asked to answer without.",
+    Ended.LENGTH: "The answer is cut off: it reached its length limit.",
+    Ended.REPEATS: "The model repeated the same call, and was asked to answer without tools.",
+    Ended.ROUNDS: "The model reached its limit on rounds ([model] rounds), and was asked to answer without tools.",
+    Ended.CALLS: "The model reached its limit on calls ([model] calls), and was asked to answer without tools.",
+    Ended.TIME: "The model reached its time limit ([model] time), and was asked to answer without tools.",
 }
 
 
 def model_options(function: F) -> F:
-    """The options that say which model is asked."""
+    """The options that select the model."""
     model = click.option(
         "--model",
         metavar="PROVIDER:NAME",
-        help="anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE. Without it: [model], or what is there.",
+        help="anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE. Default: [model], or what is found.",
     )
-    system = click.option("--system", metavar="TEXT", help="What the model is told first, instead of [model] system.")
+    system = click.option("--system", metavar="TEXT", help="The system prompt, instead of [model] system.")
     return model(system(function))
 
 
@@ -59,23 +59,23 @@ async def open_model(runtime: Runtime, choice: Choice, settings: ModelSettings) 
     if choice.provider == "local":
         inform(f"Loading {choice.model}")
     root = runtime.config.root
-    # In a thread, because the package of a provider may take seconds to be imported.
+    # In a thread, because importing the package of a provider may take seconds.
     return await asyncio.to_thread(open_client, choice, runtime.executor, settings, os.environ, root)
 
 
 async def wait_for_servers(runtime: Runtime) -> None:
-    """Wait until every MCP server is connected or has failed, and say so if it takes a while."""
+    """Wait until every MCP server has connected or failed, and say so if there is something to wait for."""
     waiting = [server.name for server in runtime.servers if not server.settled.is_set()]
     if waiting:
-        inform(f"Connecting with {', '.join(waiting)}")
+        inform(f"Connecting to {', '.join(waiting)}")
         await runtime.ready()
 
 
 class Display:
-    """Shows one turn while it goes on."""
+    """Shows one turn as it happens."""
 
     def __init__(self, output: Output, redactor: Redactor, *, streams: bool) -> None:
-        """`streams`: the answer is shown as it comes, with everything that the model says before it."""
+        """`streams`: show the answer as it arrives, with everything that the model says before it."""
         self._output = output
         self._redactor = redactor
         self._streams = streams
@@ -103,14 +103,14 @@ class Display:
                     inform("The model said nothing.")
 
     def end_line(self) -> None:
-        """Whatever comes next begins on a line of its own."""
+        """Start a new line, unless the output is at the start of one."""
         if self._is_in_line:
             self._output.piece("\n")
         self._is_in_line = False
 
     def _say(self, text: str) -> None:
         text = self._pending + text
-        self._pending = "\r" if text.endswith("\r") else ""  # the first half of a line end, perhaps
+        self._pending = "\r" if text.endswith("\r") else ""  # perhaps the first half of a line break
         text = text.removesuffix("\r")
         if text:
             self._output.piece(text)

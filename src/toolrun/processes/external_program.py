@@ -1,7 +1,7 @@
-"""Runs a small program of the system to its end: bounded in time, killed with what it started, off the event loop.
+"""Runs a small system program to its end: with a timeout, killed with its descendants, off the event loop.
 
-Input and output are temporary files and no pipes: nobody has to read while the program runs, and a process that it
-leaves behind cannot hold the answer back by holding a pipe open. Knows nothing of mixers, players and voices.
+Input and output are temporary files, not pipes: nobody has to read while the program runs, and a process that it leaves
+behind cannot delay the result by holding a pipe open. Knows nothing of mixers, players and voices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Finished:
 
     @property
     def complaint(self) -> str:
-        """The last line of what it said on stderr, or how it ended."""
+        """Its last line on stderr, or how it ended."""
         lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
         return lines[-1][:200] if lines else f"it ended with code {self.code}"
 
@@ -40,9 +40,9 @@ async def run_program(
     variables: Mapping[str, str] | None = None,
     max_output: int = 1 << 20,
 ) -> Finished:
-    """Run a program and wait for its end. At the timeout, or when cancelled, its whole process group is killed.
+    """Run a program and wait for its end. A timeout or a cancellation kills its whole process group.
 
-    `variables` are added to the environment. TimeoutError: it took too long. OSError: it cannot be started.
+    `variables` are added to the environment. Raises TimeoutError, and OSError if the program cannot be started.
     """
     with ExitStack() as files:
         given, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
@@ -60,7 +60,7 @@ async def run_program(
         )
         try:
             async with asyncio.timeout(timeout):
-                # A start that is cancelled kills the program alone, and not what it has started by then.
+                # A cancelled start would kill the program alone, and not what it has started by then.
                 process = await asyncio.shield(starting)
                 code = await process.wait()
         finally:
@@ -70,14 +70,14 @@ async def run_program(
 
 async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
     process = await starting
-    if process.returncode is None:  # not reaped yet, so the number of the group is still its own
+    if process.returncode is None:  # not reaped yet, so the group id is still its own
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await something also when a second cancellation comes, as it does when the program is closed. It is short."""
+    """Await something short even if a second cancellation comes, as at the end of the program."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

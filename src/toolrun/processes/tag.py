@@ -1,7 +1,7 @@
 """The environment variables by which a process is recognised from outside: its tag and its label.
 
-Every process that an engine starts carries both, and everything it starts inherits them. The tag is unique and says
-who the host is, so that the process itself can be told from its descendants: only the process is a child of the host.
+Every process that an engine starts carries both, and everything it starts inherits them. The tag is unique and names
+the host, which distinguishes the process from its descendants: only the process itself is a child of the host.
 """
 
 from __future__ import annotations

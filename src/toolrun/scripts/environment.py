@@ -14,16 +14,16 @@ requires-python and `[tool.uv]`, and the lock file (`--locked`: a stale one is a
 scripts: they are keyed on the script's path, so that an edit changes the packages under a running worker, and
 `uv cache prune` deletes them. Not `uv venv` and `uv pip install`, which read no header and save little (115 ms instead
 of 136 ms). An environment cannot be renamed: the commands of its packages name its interpreter, and uv makes no
-relocatable one here. So it is made where it stays, in a directory with a name of its own, which counts for nothing
-until `complete` names it. What a killed making left is in nobody's way, even while its uv still writes, and is removed
-by the next. A complete environment is never written to again.
+relocatable one here. So it is made in its final place, a directory with a random name, which counts for nothing until
+`complete` names it. The remains of a killed attempt disturb nobody, even while its uv still writes, and the next
+attempt removes them. A complete environment is never written to again.
 
 **Which Python.** That of this process if the script allows it, else what `uv python find --script` chooses. (An
 interpreter that uv is told to use is not held against requires-python, and where uv finds none by itself, `sync` only
 complains that VIRTUAL_ENV has none.)
 
-**What is not seen.** A key knows what is written in the header, not what it stands for: a newer release, another index
-in the user's UV_… variables or an edited package on disk is noticed when the environment is deleted. (The address of an
+**What is not noticed.** The key covers the text of the header, not its meaning: a newer release, another index in the
+user's UV_… variables or an edited package on disk counts only after the environment is deleted. (The address of an
 index may have a token that changes every hour: as part of the key it would mean a new environment each time.) Paths
 relative to the script are refused, since uv does not see where it was. An extra index that uv does not find is passed
 over in silence, and a package of the same name is taken from the public one.
@@ -33,7 +33,7 @@ over in silence, and a package of the same name is taken from the public one.
     no dependencies, first time ever      122 ms   (uv looks at the interpreter once)
     no dependencies                        42 ms
     one small package, not in uv's cache  383 ms
-    one small package, in uv's cache      370 ms   (uv asks the index for news; offline 123 ms)
+    one small package, in uv's cache      370 ms   (uv asks the index for updates; offline 123 ms)
     `known`                              0.07 ms
     start of an empty script, `uv run`     32 ms
     … on the environment's interpreter     15 ms   so that is how workers are started
@@ -63,7 +63,7 @@ from toolrun.scripts.pep723 import read_block, read_metadata
 from toolrun.scripts.uv import UvResult, advise, clean_variables, readable, run_uv
 
 _LAYOUT: Final = 1
-"""To be raised when environments are made in another way: those of before are not used again."""
+"""Increase it when environments are made in another way: older ones are not used again."""
 _SCRIPT: Final = "script.py"
 _COMPLETE: Final = "complete"
 _VENV: Final = re.compile(r"venv-[0-9a-f]{8}")
@@ -80,20 +80,20 @@ class ScriptEnvironmentError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What decides the environment of a script. Equal ones share one."""
+    """What determines the environment of a script. Scripts with equal requirements share one."""
 
     metadata: Mapping[str, Any] = field(compare=False)
-    """All of the script's metadata. Dependencies, requires-python and `[tool.uv]` decide the environment."""
+    """The script's metadata. Dependencies, requires-python and `[tool.uv]` determine the environment."""
     lock: bytes | None = field(compare=False, repr=False)
     """The lock file beside the script."""
     key: str
-    """A hash of what decides, and of the interpreter and the platform."""
+    """A hash of what determines the environment, and of the interpreter and the platform."""
     block: str = field(compare=False, repr=False)
     """The metadata as it is written, in TOML."""
 
 
 def read_requirements(source: str, lock: bytes | None) -> Requirements | None:
-    """The requirements of a script, with the content of its lock file. None: it has no metadata that can be read."""
+    """The requirements of a script, with the content of its lock file. None: its metadata cannot be read."""
     metadata = read_metadata(source)
     if metadata is None:
         return None
@@ -139,7 +139,7 @@ class Environments:
         """The interpreter of an environment that is complete and still there."""
         try:
             return _find(self._home(requirements))
-        except OSError:  # it cannot be told; who makes environments will say why
+        except OSError:  # unknown; the attempt to make it will say why
             return None
 
     async def interpreter(self, requirements: Requirements) -> Path:
@@ -158,7 +158,7 @@ class Environments:
         finally:
             making.waiters -= 1
             if not making.waiters and not making.task.done():
-                del self._makings[requirements.key]  # who comes now starts anew
+                del self._makings[requirements.key]  # the next caller starts again
                 making.task.cancel()
                 await asyncio.wait([making.task])
         if making.task.cancelled():
@@ -166,7 +166,7 @@ class Environments:
         return making.task.result()
 
     async def close(self) -> None:
-        """End what is under way. Who waits for it gets a ScriptEnvironmentError."""
+        """Cancel all work in progress. Its waiters get a ScriptEnvironmentError."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -182,7 +182,7 @@ class Environments:
             if self._makings.get(requirements.key) is making:
                 del self._makings[requirements.key]
             if not task.cancelled():
-                task.exception()  # counts as seen, even if all who waited were cancelled in the same moment
+                task.exception()  # counts as retrieved, even if all waiters were cancelled at the same moment
 
         making.task.add_done_callback(on_end)
         return making
@@ -250,7 +250,7 @@ class _Making:
 
 
 def _find(home: Path) -> Path | None:
-    """Raises OSError if it cannot be told: what only cannot be read (no descriptor left) must not be made anew."""
+    """Raises OSError if unknown: an environment that cannot be read (no descriptor left) must not be replaced."""
     try:
         name = (home / _COMPLETE).read_text("ascii")
     except (FileNotFoundError, NotADirectoryError, ValueError):

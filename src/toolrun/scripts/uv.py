@@ -1,11 +1,11 @@
-"""Runs uv: as a process group of its own, in a clean environment, without blocking the event loop.
+"""Runs uv: in its own process group and a clean environment, without blocking the event loop.
 
-Knows how uv is started, ended and understood; knows nothing of scripts and their environments.
+Knows how to start and end uv and how to read its messages; knows nothing of scripts and their environments.
 
-uv may start others (git, build scripts), so the whole group is killed at its end. A guard in the group does the same
-when this process is killed: it waits at the other end of a pipe that only this process holds open. (PR_SET_PDEATHSIG
-would not do: it fires when the *thread* that started uv ends.) The guard also holds uv's stdout, so that the end of the
-output tells of the guard's own end.
+uv may start other programs (git, build scripts), so the whole group is killed at its end. A guard in the group does the
+same when this process is killed: it waits at the other end of a pipe that only this process holds open.
+(PR_SET_PDEATHSIG would not do: it fires when the *thread* that started uv ends.) The guard also holds uv's stdout, so
+that the end of the output shows the end of the guard.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from toolrun.processes.framing import LineFramer
 
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20
-"""Bytes that are kept; the rest is read and dropped."""
+"""Bytes to keep; the rest is read and dropped."""
 _MAX_MESSAGE: Final = 1200
 _LINGER: Final = 1.0
-"""Seconds for the output to end after uv has; a process that left the group may hold it open for ever."""
+"""Seconds that the output may outlast uv: a process that left the group may hold it open for ever."""
 
 _PASSED: Final = re.compile(r"SSL_CERT_FILE|SSL_CERT_DIR|UV_\w+|(?:HTTP|HTTPS|NO)_PROXY|(?:http|https|no)_proxy")
 _WITHHELD: Final = re.compile(
@@ -39,7 +39,7 @@ _WITHHELD: Final = re.compile(
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _MESSAGE: Final = re.compile(r"(?m)^(?:error: | *× )")
 
-# What uv says (some words of it), and what to tell the user. uv has no codes: the first that is found counts.
+# Words in the messages of uv, and the advice for the user. uv has no error codes: the first match counts.
 _ADVICE: Final = (
     (r"uv is not installed", "uv is missing. Install it: python -m pip install uv"),
     (
@@ -62,7 +62,7 @@ _ADVICE: Final = (
     ),
     (
         r"network was disabled|Network connectivity is disabled",
-        "it is not all in uv's cache, and uv is told to stay offline. Try again with a network",
+        "uv's cache does not have everything, and uv is set to stay offline. Try again with a network",
     ),
     (
         r"lockfile .* needs to be updated",
@@ -101,7 +101,7 @@ class UvResult:
 
 
 def find_uv() -> str:
-    """The path of the uv that was installed together with toolrun. FileNotFoundError: there is none."""
+    """The path of the uv that was installed with toolrun. Raises FileNotFoundError."""
     try:
         from uv import find_uv_bin
 
@@ -111,10 +111,10 @@ def find_uv() -> str:
 
 
 def clean_variables(host: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """What uv needs of the host's variables, and the extra ones. A build script sees all of it, so there is no more."""
+    """The host's variables that uv needs, and the extra ones. No more: a build script sees them all."""
     passed = child_environment(host, _is_passed)
     passed = {name: value for name, value in passed.items() if value}  # uv refuses some that are empty
-    defaults = {"UV_PYTHON_DOWNLOADS": "never"}  # a missing Python is an error at once, not minutes of download
+    defaults = {"UV_PYTHON_DOWNLOADS": "never"}  # a missing Python is an immediate error, not minutes of download
     return defaults | passed | dict(extra) | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
 
@@ -123,7 +123,7 @@ def _is_passed(name: str) -> bool:
 
 
 def readable(messages: str) -> str:
-    """What uv says went wrong: its error and the causes, without colours and progress, of a length for people."""
+    """The error of uv and its causes, without colours and progress, cut to a readable length."""
     text = _ANSI.sub("", messages)
     start = _MESSAGE.search(text)
     text = text[start.end() :] if start else text
@@ -135,7 +135,7 @@ def readable(messages: str) -> str:
 
 
 def advise(said: str) -> str:
-    """What is wrong and what to do, by the words of uv or of the operating system."""
+    """The problem and what to do, by the words of uv or of the operating system."""
     text = " ".join(said.split())  # some versions of uv wrap their lines
     return next((advice for words, advice in _ADVICE if re.search(words, text)), "it failed")
 
@@ -143,7 +143,7 @@ def advise(said: str) -> str:
 async def run_uv(
     arguments: Sequence[str], *, directory: Path, variables: Mapping[str, str], on_line: Callable[[str], None]
 ) -> UvResult:
-    """Run uv to its end. When cancelled, uv and all that it started is killed. OSError: it cannot be started."""
+    """Run uv to its end. Cancellation kills uv and its descendants. Raises OSError if uv cannot be started."""
     # The pipes are ours: asyncio loses its own when the start is cancelled, and then waits for them for ever.
     with ExitStack() as ours, ExitStack() as theirs:
         stdin, _ = _pipe(theirs, ours)
@@ -176,7 +176,7 @@ async def run_uv(
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """A pipe whose ends are closed with the stacks."""
+    """A pipe whose ends the two stacks close."""
     read, write = os.pipe()
     reading.callback(os.close, read)
     writing.callback(os.close, write)
@@ -184,7 +184,7 @@ def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
 
 
 class _OutputReader:
-    """Keeps what comes out of a pipe, and passes lines on until there is an error."""
+    """Keeps the output of a pipe, and passes lines on up to the first error."""
 
     def __init__(self, descriptor: int, on_line: Callable[[str], None]) -> None:
         self.ended = asyncio.Event()
@@ -216,6 +216,6 @@ class _OutputReader:
                     self._tell(_ANSI.sub("", part))
 
     def _tell(self, line: str) -> None:
-        self._failed = self._failed or _MESSAGE.match(line) is not None  # what follows is the error's own text
+        self._failed = self._failed or _MESSAGE.match(line) is not None  # the rest is the text of the error
         if line.strip() and not self._failed:
             self._on_line(line.strip())

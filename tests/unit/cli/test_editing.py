@@ -18,7 +18,7 @@ def test_a_file_that_somebody_else_has_changed_is_left_alone(tmp_path: Path) -> 
     path = tmp_path / "mcp.json"
     path.write_text("theirs")
     for expected in ("what we read", None):
-        with pytest.raises(ConfigError, match="changed by somebody else"):
+        with pytest.raises(ConfigError, match="changed by another program"):
             replace_file(path, expected, "ours")
     assert path.read_text() == "theirs"
     assert names(tmp_path) == ["mcp.json"]

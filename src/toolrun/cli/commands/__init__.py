@@ -1,1 +1,1 @@
-"""One file per command, named like it. Each has its click command as `command`."""
+"""The commands, one file each, named after it. Each file has a click command named `command`."""

@@ -25,15 +25,15 @@ from toolrun.runtime import Runtime
 @click.command(name="ask")
 @click.argument("question")
 @model_options
-@click.option("--json", "as_json", is_flag=True, help="Print the answer with its calls and its cost as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its token usage as JSON.")
 @shared_options()
 @click.pass_obj
 def command(options: Options, question: str, model: str | None, system: str | None, as_json: bool) -> int:
     """Ask a model, which may use the tools, and print its answer.
 
-    QUESTION is one argument, so it needs quotes; - reads it from stdin. What the tools do is shown on stderr.
+    QUESTION is one argument, so it needs quotes; - reads it from stdin. Tool calls are shown on stderr.
 
-    Exit code: 0 there is an answer, 1 the model gave none, 2 there is no model, or it cannot be used.
+    Exit code: 0 the model answered, 1 it failed, 2 there is no usable model.
     """
     text = _read(question)
     output = claim_stdout()

@@ -36,7 +36,7 @@ def _check_seconds(ctx: click.Context, option: click.Parameter, seconds: float |
 @click.command(name="call")
 @click.argument("tool")
 @click.argument("arguments", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON, also that of a failed call.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON, also for a failed call.")
 @click.option("--timeout", metavar="SECONDS", type=float, callback=_check_seconds, help="Give up after this time.")
 @shared_options()
 @click.pass_obj
@@ -51,7 +51,7 @@ def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bo
       toolrun call add '{"a": 2, "b": 3}'
       echo '{"a": 2, "b": 3}' | toolrun call add -
 
-    NAME=VALUE is text, which is read as the type that the tool wants. NAME:=JSON is JSON as it stands.
+    NAME=VALUE is text, converted to the type of the parameter. NAME:=JSON is a JSON value.
 
     Exit code: 0 success, 1 the tool failed, 2 unknown tool or invalid arguments.
     """
@@ -59,21 +59,21 @@ def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bo
     output = claim_stdout()
 
     async def call(runtime: Runtime) -> int:
-        await runtime.ready(tool)  # the start of a server has a time limit of its own
+        await runtime.ready(tool)  # the start of a server has its own time limit
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
         is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
-        # Now: what a tool left behind may take a moment to end.
+        # Before the runtime closes: what a tool left behind may take a moment to end.
         return _answer(result, output, as_json, _failure(result, options, is_killed=is_killed))
 
     return run_with_tools(options, call)
 
 
 def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> int:
-    """Print the answer, or what to say of its failure, and return the exit code."""
+    """Print the result or the failure, and return the exit code."""
     if as_json:
         output.json(result.to_dict())
     elif result.success:
-        output.text(render(result.result))  # whole: the limit on `result.text` is for models
+        output.text(render(result.result))  # in full: the limit on `result.text` is for models
     if result.success:
         return OK
     complain(failure)
@@ -81,7 +81,7 @@ def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> 
 
 
 def read_arguments(words: tuple[str, ...]) -> dict[str, JSON] | str | bytes:
-    """The arguments of the call: as an object, or as JSON text for the executor to read."""
+    """The arguments of the call: an object, or JSON text for the executor to parse."""
     if words == ("-",):
         if sys.stdin is None:
             raise _usage("- reads the arguments from stdin, which is closed")
@@ -104,7 +104,7 @@ def _parse(name: str, text: str) -> JSON:
     try:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _usage(f"{name}:= needs JSON, and {text!r:.80} is none ({error}); for text write {name}=…") from None
+        raise _usage(f"{name}:= needs JSON, but {text!r:.80} is not JSON ({error}); for text write {name}=…") from None
     return value
 
 
@@ -124,7 +124,7 @@ def _failure(result: ToolResult, options: Options, *, is_killed: bool) -> str:
         lines.append(result.detail)
     if result.side_effects is SideEffects.UNKNOWN:
         more = "Its process is gone." if is_killed else "It may still act."
-        lines.append(f"It was running when it was given up: it may have acted. {more}")
+        lines.append(f"It was running when it was abandoned: it may have acted. {more}")
     if is_tool_error and not options.verbosity:
         lines.append("-v shows where, -vv the traceback.")
     return "\n".join(lines)

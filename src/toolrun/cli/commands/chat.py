@@ -38,8 +38,8 @@ _PROMPT: Final = "> "
 def command(options: Options, model: str | None, system: str | None) -> None:
     """Talk with a model, which may use the tools.
 
-    What the tools do is shown as it happens. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help shows what else
-    there is. Without a terminal, each line of stdin is a question.
+    Tool calls are shown as they happen. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help lists the commands.
+    Without a terminal, each line of stdin is a question.
     """
     config = read_config(options.config)
     set_up_log(config.log, options.verbosity)
@@ -70,17 +70,17 @@ class Chat:
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
             "/help": (self._help, "Show the commands."),
             "/tools": (self._tools, "List the tools."),
-            "/model": (self._model, "Show the model; with PROVIDER:NAME, go on with another one."),
-            "/new": (self._new, "Forget the conversation, and begin a new one."),
-            "/quit": (self._quit, "End the chat. Ctrl-D does so, too."),
+            "/model": (self._model, "Show the model; with PROVIDER:NAME, switch to another one."),
+            "/new": (self._new, "Start a new conversation."),
+            "/quit": (self._quit, "End the chat. Ctrl-D does the same."),
         }
 
     def talk(self) -> None:
-        """Answer questions until there are no more. Raises click's Exit if nobody reads the answers."""
+        """Answer questions until the input ends. Raises click's Exit if nobody reads the answers."""
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
         if is_terminal:
             with contextlib.suppress(ImportError):
-                import readline  # noqa: F401  gives input() its history and its keys
+                import readline  # noqa: F401  gives input() history and line editing
             tools = f"{len(self._runtime.manager)} tools"
             inform(f"{self._choice} ({self._choice.why}), {tools}. /help shows the commands, Ctrl-D ends.")
         read = _Prompt().read if is_terminal else _read_line
@@ -124,7 +124,9 @@ class Chat:
             self._commands[name][0](argument.strip())
         else:
             hint = suggestion(name, self._commands)
-            complain(f"there is no command '{name}'; {hint}\nA question that begins with / needs a space before it.")
+            complain(
+                f"there is no command '{name}'; {hint}\nTo ask a question that begins with /, put a space before it."
+            )
 
     def _help(self, _: str) -> None:
         columns = [Column("COMMAND", "bold cyan"), Column("", wraps=True)]
@@ -134,7 +136,7 @@ class Chat:
         try:
             self._loop_thread.run(wait_for_servers(self._runtime))
         except Interrupted:
-            inform("\nThese are the tools that are there now.")
+            inform("\nThese are the tools available so far.")
         tools = [summarise(self._runtime, tool) for tool in self._runtime.manager]
         if not tools:
             complain("there are no tools here; write one with 'toolrun new NAME'")
@@ -147,7 +149,7 @@ class Chat:
             self._output.text(f"{self._choice} ({self._choice.why})")
             if self._choice.provider == "ollama":
                 url = self._settings.base_url or ollama_url(os.environ)
-                inform(f"There are: {', '.join(ollama_models(url) or ['?'])}")
+                inform(f"Available: {', '.join(ollama_models(url) or ['?'])}")
             return
         if name.partition(":")[0] not in PROVIDERS:
             name = f"{self._choice.provider}:{name}"
@@ -158,11 +160,11 @@ class Chat:
             complain(f"{str(error) or 'interrupted'}\nThe model is still {self._choice}.")
         else:
             self._choice = choice
-            inform(f"From now on {choice}.")
+            inform(f"Switched to {choice}.")
 
     def _new(self, _: str) -> None:
         self._history = []
-        inform("A new conversation.")
+        inform("New conversation.")
 
     def _quit(self, _: str) -> None:
         self._is_over = True
@@ -173,7 +175,7 @@ def _read_line() -> str | None:
 
 
 class _Prompt:
-    """Asks for lines on a terminal. Ctrl-C drops what is typed; the second in a row ends, like Ctrl-D."""
+    """Reads lines from a terminal. Ctrl-C discards the line; twice in a row it ends the chat, like Ctrl-D."""
 
     def __init__(self) -> None:
         self._was_interrupted = False
@@ -190,7 +192,7 @@ class _Prompt:
                     inform("")
                     return None
                 self._was_interrupted = True
-                inform("\nCtrl-C once more, or Ctrl-D, ends the chat.")
+                inform("\nPress Ctrl-C again or Ctrl-D to end the chat.")
             else:
                 self._was_interrupted = False
                 return line

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 @click.command(name="describe")
 @click.argument("tool")
 @click.option(
-    "--for", "provider", type=click.Choice(list(PROVIDERS)), help="Show what a provider of models gets of it."
+    "--for", "provider", type=click.Choice(list(PROVIDERS)), help="Show the tool as sent to this model provider."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the JSON Schema of the arguments.")
 @shared_options()
 @click.pass_obj
 def command(options: Options, tool: str, provider: str | None, as_json: bool) -> None:
-    """Show what TOOL does, the parameters that it takes, and its time limit."""
+    """Show the description of TOOL, its parameters and its time limit."""
     output = claim_stdout()
     if provider is not None:
         _show_sent(output, *_sent(options, tool, provider), as_json=as_json)
@@ -58,7 +58,7 @@ def _find(runtime: Runtime, name: str) -> Any:
 
 
 def _sent(options: Options, tool: str, provider: str) -> tuple[dict[str, JSON], list[Simplification]]:
-    """What the provider gets of the tool if it is offered with all the others, and what was simplified."""
+    """The tool as sent to the provider among all the others, and its simplifications."""
 
     async def convert(runtime: Runtime) -> tuple[dict[str, JSON], list[Simplification]]:
         await runtime.ready()

@@ -38,7 +38,7 @@ _UV_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The outcome of one check."""
 
     status: str
     subject: str
@@ -90,11 +90,11 @@ def _project(options: Options) -> list[Check]:
     try:
         config = read_config(options.config)
     except ConfigError as error:
-        return [Check(PROBLEM, "configuration", str(error), "correct it; nothing works without")]
+        return [Check(PROBLEM, "configuration", str(error), "correct it; nothing works without it")]
     log = _Collector()
     logger = logging.getLogger("toolrun")
     logger.addHandler(log)
-    logger.propagate = options.verbosity > 0  # otherwise the checks say it all
+    logger.propagate = options.verbosity > 0  # otherwise the checks say everything
 
     async def examine(runtime: Runtime) -> list[Check]:
         await runtime.ready()
@@ -113,7 +113,12 @@ def _project(options: Options) -> list[Check]:
 
 def _configuration(config: Config) -> Check:
     if config.path is None:
-        return Check(WARNING, "configuration", "no toolrun.toml here or above: defaults", "toolrun new NAME writes one")
+        return Check(
+            WARNING,
+            "configuration",
+            "no toolrun.toml in or above this directory; using defaults",
+            "toolrun new NAME creates one",
+        )
     return Check(OK, "configuration", str(config.path))
 
 
@@ -133,7 +138,7 @@ def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
 
 
 def _concerns_script(problem: LoadProblem) -> bool:
-    """Whether it is about a script as a whole: its header, its environment or its code."""
+    """Whether the problem is in a script as a whole: its header, its environment or its code."""
     return problem.index is None and is_script(problem.file)
 
 
@@ -146,8 +151,8 @@ def _scripts(runtime: Runtime) -> Iterator[Check]:
         if script.path in failed:
             continue
         if environment is None:
-            advice = "toolrun sync makes it now; otherwise the first call does"
-            yield Check(WARNING, "script", f"{path}: its environment is not made", advice)
+            advice = "toolrun sync creates it now; otherwise the first call does"
+            yield Check(WARNING, "script", f"{path}: its environment does not exist yet", advice)
         else:
             yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
 
@@ -167,27 +172,27 @@ def _servers(runtime: Runtime) -> Iterator[Check]:
 
 
 def _requests(runtime: Runtime) -> Iterator[Check]:
-    """Secrets of scripts, which get those that they ask for and are granted."""
+    """Secrets of scripts: a script gets those that it requests and that its tools are granted."""
     for script in runtime.scripts:
         path, asked = relative(script.path, runtime.config.root), script.declared.secrets
         grants = [(tool.name, name) for tool in script.tools for name in _granted(runtime.config, tool)]
         for name in asked:
             if script.tools and name not in [granted for _, granted in grants]:
-                message = f"{name}: {path} asks for it, and none of its tools is granted it"
+                message = f"{name}: {path} requests it, but none of its tools is granted it"
                 advice = f'grant it in toolrun.toml: [tool."{script.tools[0].name}"] secrets = ["{name}"]'
                 yield Check(WARNING, "secret", message, advice)
         for tool_name, name in grants:
             if name not in asked:
-                message = f"{name}: {tool_name} is granted it, but {path} does not ask for it"
+                message = f"{name}: {tool_name} is granted it, but {path} does not request it"
                 yield Check(WARNING, "secret", message, f'its header should: [tool.toolrun] secrets = ["{name}"]')
 
 
 def _settings(runtime: Runtime) -> Iterator[Check]:
-    """Settings of tools that do not exist. One that is switched off is not loaded, and is meant so."""
+    """Settings of tools that do not exist. A disabled tool is not loaded, on purpose."""
     names = [tool.name for tool in runtime.manager]
     for name, settings in runtime.config.tool.items():
         if settings.enabled and name not in names:
-            yield Check(WARNING, "settings", f"[tool.{name}] is for no tool; {suggestion(name, names)}")
+            yield Check(WARNING, "settings", f"[tool.{name}] matches no tool; {suggestion(name, names)}")
 
 
 def _secrets(runtime: Runtime) -> Iterator[Check]:
@@ -198,7 +203,7 @@ def _secrets(runtime: Runtime) -> Iterator[Check]:
         concerned = [tool.name for tool in runtime.manager if name in _granted(config, tool)]
         if concerned:
             message = f"{name}: {reason}; needed by {', '.join(concerned)}"
-            yield Check(PROBLEM, "secret", message, "set it, or take it out of the tool's secrets")
+            yield Check(PROBLEM, "secret", message, "set it, or remove it from the tool's secrets")
         else:
             yield Check(WARNING, "secret", f"{name}: {reason}; no tool needs it", "set it, or remove it from [secrets]")
 
@@ -209,14 +214,14 @@ def _granted(config: Config, tool: Tool) -> tuple[str, ...]:
 
 
 class _Collector(logging.Handler):
-    """Keeps what is logged while the tools are loaded, to show it among the checks."""
+    """Collects log messages while the tools are loaded, to show them among the checks."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not hasattr(record, "secret") and not hasattr(record, "server"):  # those have checks of their own
+        if not hasattr(record, "secret") and not hasattr(record, "server"):  # those have their own checks
             self.messages.append(record.getMessage())
 
 

@@ -36,13 +36,13 @@ class Found:
     place: HostFile
     server: FoundServer
     state: str
-    """Whether toolrun uses it already."""
+    """Whether toolrun already uses it."""
     problem: str
-    """Why it could not be used, if so."""
+    """Why it cannot be used; empty if it can."""
 
     @property
     def target(self) -> str:
-        """What is started or called, without secrets."""
+        """Its command or URL, without secrets."""
         settings, _ = without_secrets(self.server.name, self.server.settings)
         return settings.url or " ".join([settings.command, *settings.args])
 
@@ -60,10 +60,10 @@ class Found:
 
 @click.command(name="import")
 @click.argument("servers", nargs=-1)
-@click.option("--all", "wants_all", is_flag=True, help="Copy all servers that are new.")
-@click.option("--from", "source", metavar="FILE", help="Look in this file instead of the usual places.")
-@click.option("--with-secrets", is_flag=True, help="Copy passwords and keys as they are, not as ${VARIABLE}.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as a JSON array.")
+@click.option("--all", "wants_all", is_flag=True, help="Copy all new servers.")
+@click.option("--from", "source", metavar="FILE", help="Search this file instead of the usual places.")
+@click.option("--with-secrets", is_flag=True, help="Copy passwords and keys verbatim, not as ${VARIABLE}.")
+@click.option("--json", "as_json", is_flag=True, help="Print the servers as a JSON array.")
 @yes_option
 @shared_options()
 @click.pass_obj
@@ -76,10 +76,10 @@ def command(
     as_json: bool,
     yes: bool,
 ) -> int:
-    """Find the MCP servers that other programs have, and copy SERVERS into toolrun.toml.
+    """Find the MCP servers of other programs, and copy SERVERS into toolrun.toml.
 
-    Looked at are .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the project, and the files of Claude Desktop,
-    VS Code and Cursor for the user. Without SERVERS and --all, what is found is listed, and nothing is changed.
+    Searches .mcp.json, .vscode/mcp.json and .cursor/mcp.json of the project, and the user's files of Claude Desktop,
+    VS Code and Cursor. Without SERVERS and --all, it lists the servers and changes nothing.
     """
     config = read_config(options.config)
     output = claim_stdout()
@@ -120,7 +120,7 @@ def _search(config: Config, source: str | None) -> tuple[list[Found], bool]:
 
 def _show(output: Output, found: Sequence[Found]) -> None:
     if not found:
-        complain("no MCP servers were found; --from FILE looks in another file")
+        complain("no MCP servers found; --from FILE searches another file")
         return
     columns = [Column("SERVER", "bold cyan"), Column("STATE"), Column("FILE", "dim"), Column("STARTS", wraps=True)]
     rows = [(it.server.name, it.state, near(it.place.path), it.target) for it in found]
@@ -129,7 +129,7 @@ def _show(output: Output, found: Sequence[Found]) -> None:
         for text in filter(None, (it.problem, it.server.note)):
             complain(f"{it.server.name} in {near(it.place.path)}: {text}")
     if any(it.state == _NEW for it in found):
-        inform("toolrun import NAME copies one into toolrun.toml, toolrun import --all copies all new ones.")
+        inform("Run toolrun import NAME to copy one into toolrun.toml, or toolrun import --all for all new ones.")
 
 
 def _pick(name: str, found: Sequence[Found]) -> Found:
@@ -137,16 +137,16 @@ def _pick(name: str, found: Sequence[Found]) -> Found:
     if not same:
         raise ConfigError(f"no server '{name}' was found; {suggestion(name, [it.server.name for it in found])}")
     if same[0].state == _CONFIGURED:
-        raise ConfigError(f"[servers.{name}] is in the configuration already; remove it there first to copy it anew")
+        raise ConfigError(f"[servers.{name}] is already in the configuration; remove it there first to copy it again")
     return _only(same)
 
 
 def _only(same: Sequence[Found]) -> Found:
-    """One of several of the same name, if they are the same."""
+    """The one server behind several entries of the same name. Raises ConfigError if they differ."""
     first = same[0]
     if any(_essence(it) != _essence(first) for it in same):
         files = ", ".join(near(it.place.path) for it in same)
-        raise ConfigError(f"'{first.server.name}' is not the same in {files}; choose one with --from FILE")
+        raise ConfigError(f"'{first.server.name}' differs between {files}; choose one with --from FILE")
     if first.server.problem:
         raise ConfigError(f"'{first.server.name}' in {near(first.place.path)} {first.server.problem}; correct it there")
     return first
@@ -165,7 +165,7 @@ def _distinct(chosen: Sequence[Found]) -> list[Found]:
 
 def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets: bool, yes: bool) -> int:
     if not chosen:
-        complain("there is no new server to copy")
+        complain("there are no new servers to copy")
         return OK
     path = config.path or config.root / FILE_NAME
     before = text_of(path)
@@ -184,7 +184,7 @@ def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets:
         complain("nothing was changed")
         return FAILED
     backup = replace_file(path, before, after)
-    inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
+    inform(f"Wrote {near(path)}" + (f"; backup in {near(backup)}" if backup else ""))
     for name, where in variables.items():
         inform(f"Set the variable {name}: its value is in {where}.")
     for it in chosen:
@@ -205,5 +205,5 @@ def _appended(before: str, added: str, path: Path) -> str:
     except ConfigError:
         found = {}
     if not isinstance(servers, dict) or found != expected | {"servers": servers | parse_toml(added)["servers"]}:
-        raise ConfigError(f"{path}: [servers.NAME] cannot be added at its end; add this by hand:\n{added}")
+        raise ConfigError(f"{path}: cannot append [servers.NAME]; add this by hand:\n{added}")
     return after

@@ -31,11 +31,11 @@ class Client:
 
     title: str
     section: str
-    """The key under which its file has servers."""
+    """The key of the servers in its file."""
     has_type: bool
-    """Whether an entry says that it is `stdio`."""
+    """Whether an entry needs `"type": "stdio"`."""
     is_of_user: bool
-    """Whether its file holds for all projects."""
+    """Whether its file is for all projects of the user."""
     advice: str
 
 
@@ -57,19 +57,19 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 @click.command(name="install")
 @click.argument("client", type=click.Choice(list(CLIENTS)))
-@click.option("--name", metavar="NAME", help="What the server is called there; by default toolrun.")
-@click.option("--print", "only_prints", is_flag=True, help="Only show the entry and the file that it belongs in.")
+@click.option("--name", metavar="NAME", help="The name of the server there. Default: toolrun.")
+@click.option("--print", "only_prints", is_flag=True, help="Only print the entry and the path of the file.")
 @yes_option
 @shared_options()
 @click.pass_obj
 def command(options: Options, client: str, name: str | None, only_prints: bool, yes: bool) -> int:
-    """Make CLIENT start toolrun as its MCP server, with the tools of this project.
+    """Add toolrun, with the tools of this project, to the MCP servers of CLIENT.
 
-    CLIENT is claude-desktop, claude-code, cursor or vscode. The entry is shown first; what was in the file is kept.
+    CLIENT is claude-desktop, claude-code, cursor or vscode. toolrun shows the entry, asks, and keeps a backup.
     """
     config = read_config(options.config)
     if config.path is None:
-        raise ConfigError("there is no toolrun.toml here or above; 'toolrun new NAME' writes one")
+        raise ConfigError("there is no toolrun.toml in or above this directory; 'toolrun new NAME' creates one")
     target = CLIENTS[client]
     path = next(place.path for place in host_files(config.root, os.environ) if place.client == client)
     name = name or _default_name(target, config.root)
@@ -87,24 +87,24 @@ def command(options: Options, client: str, name: str | None, only_prints: bool, 
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
     if present == entry:
-        inform(f"{target.title} has it already, in {near(path)}.")
+        inform(f"{target.title} already has it, in {near(path)}.")
         return OK
     if present is not None and not _is_ours(present):
-        raise ConfigError(f"{path}: '{name}' is another server there already; choose another name with --name")
+        raise ConfigError(f"{path}: '{name}' is already another server; choose another name with --name")
     output.text(shown)
     if not yes and not confirm(f"{'Change' if present is not None else 'Add'} this in {near(path)}?"):
         complain("nothing was changed")
         return FAILED
     backup = replace_file(path, before, after)
-    inform(f"Wrote {near(path)}" + (f"; what was there is kept in {near(backup)}" if backup else ""))
+    inform(f"Wrote {near(path)}" + (f"; backup in {near(backup)}" if backup else ""))
     inform(target.advice)
     if find_spec("mcp") is None:
-        complain("toolrun serve needs one package more: pip install 'toolrun[mcp]'")
+        complain("toolrun serve needs another package: pip install 'toolrun[mcp]'")
     return OK
 
 
 def _default_name(client: Client, root: Path) -> str:
-    """In a file for all projects, one that says which project it is."""
+    """`toolrun`; with the project in a file for all projects."""
     folder = re.sub(r"[^A-Za-z0-9_-]+", "-", root.name).strip("-")
     return f"toolrun-{folder}" if client.is_of_user and folder else "toolrun"
 
@@ -115,7 +115,7 @@ def _entry(client: Client, config: Path) -> dict[str, JSON]:
 
 
 def _program() -> Path:
-    """This program, by a path that works from anywhere."""
+    """The absolute path of this program."""
     started = Path(sys.argv[0])
     if started.name.startswith("toolrun") and started.is_file():
         return started.absolute()

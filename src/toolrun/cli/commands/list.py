@@ -16,7 +16,7 @@ from toolrun.runtime import Runtime
 @shared_options()
 @click.pass_obj
 def command(options: Options, as_json: bool) -> None:
-    """List the tools: name, where it comes from, and what it does."""
+    """List the tools: name, source and description."""
     output = claim_stdout()
     tools = run_with_tools(options, _summaries)
     if as_json:

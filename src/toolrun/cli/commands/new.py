@@ -20,24 +20,24 @@ from toolrun.runtime import read_config
 
 _TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 _MAX_NAME: Final = 64
-"""The longest tool name that every model provider takes."""
+"""The longest tool name that every model provider accepts."""
 
 
 @click.command(name="new")
 @click.argument("tool")
-@click.option("--script", "is_script", is_flag=True, help="Write a script: packages and a process of its own.")
+@click.option("--script", "is_script", is_flag=True, help="Create a script, with its own packages and process.")
 @shared_options()
 @click.pass_obj
 def command(options: Options, tool: str, is_script: bool) -> None:
-    """Write tools/TOOL.py with a tool that works, ready to be changed.
+    """Create tools/TOOL.py with a working tool to start from.
 
-    A project that has no toolrun.toml gets one. Nothing is ever overwritten.
+    Creates toolrun.toml, too, if the project has none. Never overwrites a file.
     """
     _check_name(tool)
     config = read_config(options.config)
     path = config.root / "tools" / f"{tool}.py"
     if path.exists():
-        raise ConfigError(f"{near(path)} exists already; choose another name, or change the file")
+        raise ConfigError(f"{near(path)} already exists; choose another name, or edit the file")
     template = Template(_template("script.py.txt" if is_script else "tool.py.txt"))
     written = [_write(path, template.substitute(name=tool))]
     if config.path is None:
@@ -47,16 +47,16 @@ def command(options: Options, tool: str, is_script: bool) -> None:
     output.text("\n".join(f"Wrote {near(each)}" for each in written))
     output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
     if not _is_loaded(path, config):
-        complain(f'[tools] python of {config.path} does not name this file; add "tools/*.py" to it')
+        complain(f'[tools] python in {config.path} does not match this file; add "tools/*.py" to it')
 
 
 def _check_name(name: str) -> None:
-    """A name that is one for a file, for a Python function and for every model provider."""
+    """Raises ConfigError unless files, Python functions and all model providers accept the name."""
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and not keyword.iskeyword(name) and len(name) <= _MAX_NAME:
         return
-    rules = f"a name is up to {_MAX_NAME} letters, digits and _, starts with a letter and is no Python keyword"
+    rules = f"a name is up to {_MAX_NAME} letters, digits and _, starts with a letter and is not a Python keyword"
     better = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
-    hint = f"; for instance '{better}'" if better.isidentifier() and not keyword.iskeyword(better) else ""
+    hint = f"; for example '{better}'" if better.isidentifier() and not keyword.iskeyword(better) else ""
     raise ConfigError(f"'{name}' cannot be the name of a tool: {rules}{hint}")
 
 

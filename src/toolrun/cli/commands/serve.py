@@ -18,29 +18,29 @@ from toolrun.text import plural
 
 
 @click.command(name="serve")
-@click.option("--http", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
+@click.option("--http", metavar="[HOST:]PORT", help="Serve streamable HTTP on this address, instead of stdio.")
 @click.option(
     "--token",
     envvar="TOOLRUN_SERVE_TOKEN",
-    help="What HTTP clients have to send as bearer token. Better set as $TOOLRUN_SERVE_TOKEN.",
+    help="The bearer token that HTTP clients must send. Better set as $TOOLRUN_SERVE_TOKEN.",
 )
 @click.option(
     "--allowed-host",
     "allowed_hosts",
     metavar="NAME",
     multiple=True,
-    help="A name by which HTTP clients know this server. May be given more than once.",
+    help="A host name that HTTP clients may use for this server. Repeatable.",
 )
 @shared_options()
 @click.pass_obj
 def command(options: Options, http: str | None, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
     """Offer the tools to MCP clients.
 
-    Without --http it speaks MCP on stdin and stdout, for a client that starts it; 'toolrun install' writes that into
-    the configuration of one. Messages for people go to stderr. It ends with its input, at SIGTERM and at Ctrl-C.
+    Without --http it speaks MCP on stdin and stdout, for a client that starts it; 'toolrun install' configures a
+    client to do so. Messages for people go to stderr. It ends at the end of its input, at SIGTERM and at Ctrl-C.
 
-    With --http it serves any number of clients at http://HOST:PORT/mcp. Without HOST only programs of this machine
-    can reach it; with one that others can reach, a token is needed.
+    With --http it serves any number of clients at http://HOST:PORT/mcp. Without HOST, only this machine can reach it;
+    a HOST that other machines can reach needs a token.
     """
     try:
         for module in ("mcp.server",) if http is None else ("mcp.server", "uvicorn"):
@@ -67,7 +67,7 @@ def _serve_stdio(options: Options) -> None:
     async def serve(runtime: Runtime) -> None:
         _begin(runtime, "on stdin and stdout")
         if is_for_people:
-            inform("This is for MCP clients, which start it themselves. For one that is running: --http PORT")
+            inform("MCP clients start this command themselves. To let running clients connect, use --http PORT")
         server = McpServer(runtime.manager, runtime.executor, runtime.ready)
         async with server.announcing():
             await serve_stdio(server.sdk, incoming, outgoing)
@@ -93,10 +93,10 @@ def _serve_http(options: Options, http: str, token: str, allowed_hosts: tuple[st
 
 
 def _begin(runtime: Runtime, where: str) -> None:
-    logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nobody else tells how calls ended
+    logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nothing else reports how calls ended
     served = f"Serving {plural(len(runtime.manager), 'tool')} {where}"
     if runtime.servers:
-        served += f"; connecting with {plural(len(runtime.servers), 'server')}"
+        served += f"; connecting to {plural(len(runtime.servers), 'server')}"
     if runtime.problems:
         served += f"; {plural(len(runtime.problems), 'problem')}, see above"
     inform(served)

@@ -23,7 +23,7 @@ from toolrun.sources.project import is_script
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What became of a script."""
+    """The outcome for one script."""
 
     path: str
     tools: tuple[str, ...] = ()
@@ -40,14 +40,14 @@ class Synced:
 @shared_options()
 @click.pass_obj
 def command(options: Options, as_json: bool) -> int:
-    """Make the environments of all scripts ahead, and read what tools are in them.
+    """Create the environments of all scripts in advance, and list their tools.
 
-    The first calls do not have to wait for it then, and need no network. Exit code 1 if a script failed.
+    The first calls then start at once and need no network. Exit code 1 if a script failed.
     """
     output = claim_stdout()
     log = logging.getLogger("toolrun")
     log.addHandler(logging.NullHandler())
-    log.propagate = options.verbosity > 0  # otherwise the command says it all
+    log.propagate = options.verbosity > 0  # otherwise the command says everything
     synced = run_with_tools(options, _sync, on_progress=inform)
     failed = [it for it in synced if it.error is not None]
     if as_json:
@@ -67,7 +67,7 @@ async def _sync(runtime: Runtime) -> list[Synced]:
     problems = [problem for problem in runtime.problems if is_script(problem.file)]
     errors = {problem.file: problem.message for problem in problems if problem.index is None}
     for problem in problems:
-        if problem.index is not None:  # of one tool: the others of its script can be made ready
+        if problem.index is not None:  # in one tool: the other tools of the script work
             complain(str(problem))
     scripts = [script for script in runtime.scripts if script.path not in errors]
     synced = await asyncio.gather(*(_prepare(script, runtime) for script in scripts))
@@ -76,7 +76,7 @@ async def _sync(runtime: Runtime) -> list[Synced]:
 
 
 async def _prepare(script: Script, runtime: Runtime) -> Synced:
-    """Its tools may be known from an earlier time, and its environment gone."""
+    """Create the environment, which may be gone although the tools are known from an earlier run."""
     path = relative(script.path, runtime.config.root)
     try:
         environment = await script.prepare()

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 @click.command(name="voice")
-@click.option("--stdin", "from_stdin", is_flag=True, help="Read utterances from stdin, one a line.")
-@click.option("--mqtt", metavar="URL", help="Take utterances from this broker, and publish what happens there.")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read utterances from stdin, one per line.")
+@click.option("--mqtt", metavar="URL", help="Receive utterances from this broker, and publish events to it.")
 @click.option(
     "--audio",
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Hear what is said in a WAV file. May be given more than once.",
+    help="Recognise speech in a WAV file. Repeatable.",
 )
 @click.option("--microphone", is_flag=True, help="Listen to the microphone.")
-@click.option("--speak/--no-speak", default=None, help="Speak the answers, or be silent.")
+@click.option("--speak/--no-speak", default=None, help="Speak the answers, or not.")
 @model_options
 @shared_options()
 @click.pass_obj
@@ -54,9 +54,9 @@ def command(
     model: str | None,
     system: str | None,
 ) -> None:
-    """Listen, and let a model answer what is said, with the tools.
+    """Answer spoken commands with a model and the tools.
 
-    Without an option it listens to the broker of the configuration, or to stdin if there is none. Answers go to stdout,
+    Without options it listens to the configured broker, or to stdin if none is configured. Answers go to stdout,
     everything else to stderr. With --stdin or --audio it ends after the last answer; otherwise at Ctrl-C or SIGTERM.
     """
     output = claim_stdout()
@@ -86,7 +86,7 @@ def command(
 
 
 async def _import_packages() -> None:
-    """In a thread, because it takes a second or two, in which the servers are connected with."""
+    """In a thread, because it takes a second or two, and toolrun connects to the servers meanwhile."""
     try:
         await asyncio.to_thread(import_module, "toolrun.voice.gateway")
     except ImportError as error:
@@ -95,7 +95,7 @@ async def _import_packages() -> None:
 
 
 def _configured(config: Config, mqtt: str | None, speak: bool | None) -> Config:
-    """The configuration with what the options say."""
+    """The configuration, with the options applied."""
     voice = config.voice
     if mqtt:
         voice = replace(voice, mqtt=mqtt)
@@ -122,15 +122,15 @@ def _begin(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -
         heard.append(f"{sources.broker} ({config.voice.prefix}/utterance)")
     inform(f"Listening to {', '.join(heard)}; {_tools(runtime)}; model {choice} ({choice.why})")
     if runtime.servers:
-        inform(f"Connecting with {', '.join(server.name for server in runtime.servers)}")
+        inform(f"Connecting to {', '.join(server.name for server in runtime.servers)}")
 
 
 async def _tell_servers(runtime: Runtime) -> None:
-    """Say how the servers stand, once that is known."""
+    """Report the state of the servers, once it is known."""
     await runtime.ready()
     missing = [server.name for server in runtime.servers if server.session is None]
     if missing:
-        inform(f"Missing: {', '.join(missing)}; their tools will be there when they are")
+        inform(f"Missing: {', '.join(missing)}; their tools become available when they connect")
     elif runtime.servers:
         inform(f"All servers are connected; {_tools(runtime)}")
 

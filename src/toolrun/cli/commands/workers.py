@@ -18,12 +18,12 @@ from toolrun.processes.process_table import WorkerProcess, find_workers, is_supp
 @shared_options()
 @click.pass_obj
 def command(options: Options, as_json: bool) -> int:
-    """List the processes that run script tools for you on this machine, whichever program started them.
+    """List your processes that run script tools on this machine, whatever program started them.
 
-    State and calls of a worker are told by its program. They are those of the last second, and ? where it tells none.
+    Each program publishes the state and the calls of its workers once a second; ? means that it publishes none.
     """
     if not is_supported():
-        complain("which processes are workers can be told on Linux only")
+        complain("workers can be listed on Linux only")
         return FAILED
     output = claim_stdout()
     workers = find_workers()
@@ -34,7 +34,7 @@ def command(options: Options, as_json: bool) -> int:
         columns = [Column(title, wraps=title in ("SCRIPT", "CALLS")) for title in titles]
         output.table(columns, [_row(worker) for worker in workers])
     else:
-        complain("no worker runs; one is started by the first call of a script tool, and ends with its program")
+        complain("no worker is running; the first call of a script tool starts one, which ends with its program")
     return OK
 
 
