@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from toolrun.tools.function import FunctionTool as FunctionTool
     from toolrun.tools.function import tool as tool
     from toolrun.tools.manager import ToolManager as ToolManager
+    from toolrun.tools.protocol import Tool as Tool
 
 __getattr__, __dir__, _names = export(
     __name__,
@@ -56,6 +57,7 @@ __getattr__, __dir__, _names = export(
         ],
         "execution.executor": ["Health", "ToolExecutor"],
         "tools.manager": ["ToolManager"],
+        "tools.protocol": ["Tool"],
         "execution.log": ["LogObserver"],
         "execution.observer": ["Observer"],
         "result": ["Content", "ToolCall", "ToolResult"],
