@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from datetime import date, time
 from typing import Final
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -87,7 +86,7 @@ def _folded(name: str) -> str:
 
 def _described(value: object) -> str:
     """Dates, which TOML has, as they are written; of anything else that JSON has no form for, its type."""
-    return str(value) if isinstance(value, date | time) else f"<{type(value).__name__}>"
+    return str(value) if type(value).__module__ == "datetime" else f"<{type(value).__name__}>"
 
 
 def _escaped(match: re.Match[str]) -> str:

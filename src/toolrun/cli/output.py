@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 import click
@@ -19,6 +18,8 @@ import click
 from toolrun.cli.exit import READER_GONE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from toolrun.json import JSON
@@ -152,6 +153,8 @@ def paint(text: str, colour: str) -> str:
 
 def near(path: Path) -> str:
     """The path relative to the working directory, if it is below it."""
+    from pathlib import Path
+
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

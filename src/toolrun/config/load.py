@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolrun.config.model import (
     Config,
@@ -34,6 +33,9 @@ from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.text import show, suggestion
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE_NAME = "toolrun.toml"
 
@@ -108,6 +110,8 @@ def find_config(start: Path) -> Path | None:
 
 def load_config(path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, JSON] = _NOTHING) -> Config:
     """Defaults < file < environment < overrides. An override is a dotted key; `None` means that it is not set."""
+    from pathlib import Path
+
     path = path.absolute() if path is not None else None
     root = path.parent if path is not None else Path.cwd()
     document = _read_document(path) if path is not None else {}

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from toolrun.json import JSON
+
+if TYPE_CHECKING:
+    from pathlib import Path  # takes as long to import as everything else of this room
 
 
 @dataclass(frozen=True, slots=True)

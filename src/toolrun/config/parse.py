@@ -6,12 +6,9 @@ the file, but not which file: the caller has the path. The JSON and YAML parsers
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
-import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolrun.errors import ConfigError
@@ -19,6 +16,8 @@ from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.text import show
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import yaml
 
 T = TypeVar("T")
@@ -53,6 +52,8 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
+    import tomllib
+
     try:
         value = tomllib.loads(text)
     except RecursionError:
@@ -132,8 +133,8 @@ def plain(value: object, where: str = "") -> JSON:
         if math.isfinite(value):
             return value
         raise ConfigError(f"{where or 'it'} is {value}, which JSON cannot hold")
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
+    if type(value).__module__ == "datetime":
+        return str(value.isoformat())  # type: ignore[attr-defined]  # TOML has dates and times, and no other such
     if isinstance(value, list):
         return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, dict):

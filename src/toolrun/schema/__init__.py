@@ -1,9 +1,24 @@
-"""JSON Schema for arguments: compile, repair, validate, explain. Pure: knows nothing of tools and calls."""
+"""JSON Schema for arguments: compile, repair, validate, explain. Pure: knows nothing of tools and calls.
 
-from __future__ import annotations
+The names below are imported when they are first asked for: `Repair` is a value, and needs no validator.
+"""
 
-from toolrun.schema.arguments import ArgumentSchema, Checked
-from toolrun.schema.explain import Problem, explain
-from toolrun.schema.repair import Repair
+from typing import TYPE_CHECKING
 
-__all__ = ["ArgumentSchema", "Checked", "Problem", "Repair", "explain"]
+from toolrun._lazy import export
+
+if TYPE_CHECKING:
+    from toolrun.schema.arguments import ArgumentSchema as ArgumentSchema
+    from toolrun.schema.arguments import Checked as Checked
+    from toolrun.schema.explain import Problem as Problem
+    from toolrun.schema.explain import explain as explain
+    from toolrun.schema.repair import Repair as Repair
+
+__getattr__, __dir__, __all__ = export(
+    __name__,
+    {
+        "arguments": ["ArgumentSchema", "Checked"],
+        "explain": ["Problem", "explain"],
+        "repair": ["Repair"],
+    },
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import unquote
 
 from toolrun.json import JSON, Schema
 from toolrun.text import printable, show
@@ -81,6 +80,8 @@ def local_reference(root: Schema, reference: JSON) -> tuple[str, Schema] | None:
     """The pointer and schema of a `$ref` such as `#/$defs/point`; `None` for every other kind of reference."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
+    from urllib.parse import unquote  # few schemas have references
+
     where = unquote(reference[1:])
     schema = lookup(root, where)
     return (where, schema) if isinstance(schema, dict) else None
