@@ -17,6 +17,8 @@ def export(
     `missing` may say what to raise instead when a module cannot be imported for want of a package.
     """
     home = {name: module for module, names in modules.items() for name in names}
+    hidden = home.keys() & modules.keys()  # importing a module sets its own name in the package
+    assert not hidden, f"{package}: a module hides the public name {hidden}"
 
     def get(name: str) -> object:
         if name not in home:

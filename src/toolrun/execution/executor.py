@@ -254,7 +254,7 @@ class ToolExecutor:
         if checked.renamed:
             logger.info("%s: %s → %s", call.name, _names(checked.renamed), _names(checked.renamed.values()))
         if checked.problems:
-            from toolrun.schema import explain as explain_problems
+            from toolrun.schema.explain import explain as explain_problems
 
             raise InvalidArgumentsError(
                 explain_problems(checked.problems),

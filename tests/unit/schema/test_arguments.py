@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolrun.schema import ArgumentSchema, Checked, Problem, explain
+from toolrun.schema import ArgumentSchema, Checked, Problem
+from toolrun.schema.explain import explain
 
 Schema: TypeAlias = dict[str, Any]
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy

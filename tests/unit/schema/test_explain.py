@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from toolrun.schema import ArgumentSchema, Checked, Problem, explain
+from toolrun.schema import ArgumentSchema, Checked, Problem
+from toolrun.schema.explain import explain
 
 Schema: TypeAlias = dict[str, Any]
 
