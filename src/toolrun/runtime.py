@@ -80,6 +80,7 @@ class Runtime:
             await runtime.executor.close()
 
     async def _load(self) -> None:
+        import toolrun.schema.arguments  # noqa: F401  the first call shall not wait for the validator
         from toolrun.sources.project import Project
 
         self._project = Project(self.config, self.manager, self._internals, self._on_progress)

@@ -65,7 +65,7 @@ def _serve_stdio(options: Options) -> None:
     incoming, outgoing = take_stdio()
 
     async def serve(runtime: Runtime) -> None:
-        _begin(runtime, "on stdin and stdout")
+        _announce(runtime, "on stdin and stdout")
         if is_for_people:
             inform("MCP clients start this command themselves. To let running clients connect, use --http PORT")
         server = McpServer(runtime.manager, runtime.executor, runtime.ready)
@@ -85,14 +85,14 @@ def _serve_http(options: Options, http: str, token: str, allowed_hosts: tuple[st
 
     async def serve(runtime: Runtime) -> None:
         with listen(address) as listening:
-            _begin(runtime, f"at {address.url(listening.getsockname()[1])}")
+            _announce(runtime, f"at {address.url(listening.getsockname()[1])}")
             server = McpServer(runtime.manager, runtime.executor, runtime.ready)
             await serve_http(server, address, listening)
 
     run_with_tools(options, serve, ends_on_sigterm=True)
 
 
-def _begin(runtime: Runtime, where: str) -> None:
+def _announce(runtime: Runtime, where: str) -> None:
     logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nothing else reports how calls ended
     served = f"Serving {plural(len(runtime.manager), 'tool')} {where}"
     if runtime.servers:

@@ -74,7 +74,7 @@ def command(
         settings = model_settings(config, system)
         choice = await asyncio.to_thread(choose, settings, os.environ, model)
         client = await open_model(runtime, choice, settings)
-        _begin(runtime, sources, config, choice)
+        _announce(runtime, sources, config, choice)
         watching = asyncio.create_task(_tell_servers(runtime))
         try:
             await run_gateway(client, config, sources, [_terminal(output, config)], complain)
@@ -112,7 +112,7 @@ async def _read_lines() -> AsyncIterator[str]:
         yield line
 
 
-def _begin(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -> None:
+def _announce(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -> None:
     heard = [str(path) for path in sources.audio]
     if sources.lines is not None:
         heard.append("stdin")
