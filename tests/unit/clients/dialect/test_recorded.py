@@ -34,6 +34,6 @@ def test_ollama_gets_every_tool_with_the_meaning_that_its_package_would_drop() -
     assert ours["search"]["properties"]["limit"]["type"] == ["integer", "string"]
     assert "properties" not in theirs["shape"]
     assert ours["drawing__shape"]["properties"]["kind"] == {"type": "string", "enum": ["circle", "box"]}
-    assert theirs["draw"]["properties"]["start"] == {"description": "Where it begins."}
+    assert theirs["draw"]["properties"]["start"] == {"type": "object", "description": "Where it begins."}
     start = "Where it begins. ({x: integer (Column, at least 0), y?: integer (Row, default 0)})"
     assert ours["draw"]["properties"]["start"] == {"type": "object", "description": start}
