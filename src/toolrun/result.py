@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.json import INT64, JSON, dumps_leniently, loads
-from toolrun.worker.normalise import clean, step, walk
+from toolrun.worker.normalise import Walk, clean, step, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from toolrun.schema import Repair
 
 _CONTENT_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "resource", "resource_link", "file"})
@@ -20,6 +24,15 @@ _CONTENT_KEYS: Final = frozenset(
     {"text", "data", "base64", "source", "resource", "uri", "url", "image_url", "file", "file_id", "mimeType"}
 )
 """What a content block holds its content in: a list of `{"type": "file", "name": …}` is data."""
+
+_SMALL_VALUES: Final = 10_000
+_SMALL_CHARS: Final = 500_000
+"""What is converted in a few milliseconds."""
+_PIECE: Final = 1000
+"""Members of a large value that are converted in one call, if they are small."""
+_ATOMS: Final = frozenset({type(None), bool, float})
+_FOREIGN_ATOMS: Final = (("datetime", "datetime"), ("datetime", "date"), ("decimal", "Decimal"), ("uuid", "UUID"))
+"""Types of the standard library that are written by its own code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,8 @@ class ToolResult:
     """Of a failed call: further lines that only the model reads."""
     content: tuple[dict[str, JSON], ...] = field(default=(), repr=False)
     """The blocks for a model, if the tool returned any: text, images, audio, resources."""
+    rendered: str | None = field(default=None, repr=False, compare=False)
+    """Of a large result: `text`, made beforehand, because making it takes long."""
 
     @property
     def success(self) -> bool:
@@ -82,6 +97,8 @@ class ToolResult:
     @property
     def text(self) -> str:
         """What a model reads."""
+        if self.rendered is not None:
+            return self.rendered
         if self.error is None:
             return shorten(render(list(self.content) or self.result), self.max_chars)
         head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
@@ -134,19 +151,76 @@ def shorten(text: str, limit: int | None) -> str:
     return f"{text[:head]}{gap}{text[len(text) - tail :]}"
 
 
-def normalise_result(value: object) -> tuple[JSON, tuple[dict[str, JSON], ...]]:
+def normalise_result(
+    value: object, convert: Callable[[object], JSON] | None = None
+) -> tuple[JSON, tuple[dict[str, JSON], ...]]:
     """Whatever a tool returned, as data for a program, and as blocks for a model if it returned content."""
+    convert = convert or normalise
     if type(value) is Content:
         if value.is_normal:
             return _data(value.blocks) if value.data is None else value.data, tuple(value.blocks)
-        blocks = normalise(value.blocks)
-        data = normalise(value.data) if value.data is not None else _data(cast(list[dict[str, JSON]], blocks))
+        blocks = convert(value.blocks)
+        data = convert(value.data) if value.data is not None else _data(cast(list[dict[str, JSON]], blocks))
     else:
-        blocks = data = normalise(value)
+        blocks = data = convert(value)
         if type(value) is not list:
             return data, ()
     is_blocks = isinstance(blocks, list) and is_content(blocks)
     return data, tuple(cast(list[dict[str, JSON]], blocks)) if is_blocks else ()
+
+
+def is_small(value: object) -> bool:
+    """Whether `normalise` takes a few milliseconds at most: it is plain data, of which there is not much.
+
+    A foreign object's own methods may take any time, so a value that holds one is not small.
+    """
+    kind = type(value)
+    if kind is str:
+        text = cast(str, value)
+        return text.isascii() or len(text) <= _SMALL_CHARS
+    values, chars = _SMALL_VALUES, _SMALL_CHARS
+    stack: list[object] = [value]
+    while stack:
+        item: Any = stack.pop()
+        kind = type(item)
+        if kind is str or kind is bytes:
+            chars -= len(item)
+        elif kind is dict:
+            values -= len(item)
+            if values >= 0:
+                chars -= sum([len(key) if type(key) is str else _SMALL_CHARS + 1 for key in item])
+                stack += item.values()
+        elif kind is list or kind is tuple:
+            values -= len(item)
+            if values >= 0:
+                stack += item
+        elif kind is int:
+            chars -= item.bit_length() >> 8
+        elif kind is Content:
+            if not item.is_normal:
+                stack += (item.blocks, item.data)
+        elif kind not in _ATOMS and not _is_foreign_atom(kind):
+            if not _is_plain_record(kind, item):
+                return False
+            stack.append(item.__dict__)
+        if values < 0 or chars < 0:
+            return False
+    return True
+
+
+def _is_foreign_atom(kind: type) -> bool:
+    return any(getattr(sys.modules.get(module), name, None) is kind for module, name in _FOREIGN_ATOMS)
+
+
+def _is_plain_record(kind: Any, value: Any) -> bool:
+    """Whether a dataclass keeps its fields where they can be read without any code of its own."""
+    fields = getattr(kind, "__dataclass_fields__", None)
+    if type(fields) is not dict or kind.__getattribute__ is not object.__getattribute__:
+        return False
+    if any(isinstance(vars(it).get("__dict__"), property) for it in kind.__mro__):
+        return False
+    attributes = getattr(value, "__dict__", None)
+    return type(attributes) is dict and attributes.keys() == fields.keys()
 
 
 def normalise(value: object) -> JSON:
@@ -168,6 +242,85 @@ def normalise(value: object) -> JSON:
     except (TypeError, ValueError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, cycles: rare enough for a walk in Python.
         return cast(JSON, walk(value))
+
+
+def normalise_large(value: object) -> JSON:
+    """`normalise` for values of any size: no call into C takes long, so that other threads can run meanwhile."""
+    try:
+        return cast(JSON, _Pieces().value(value, ()))
+    except RuntimeError:  # the tool has a thread that changes what it returned: in one call nobody can
+        return normalise(value)
+
+
+class _Pieces(Walk):
+    """Goes through what is large, and converts what is small in one call."""
+
+    def value(self, value: Any, above: tuple[int, ...]) -> Any:
+        return normalise(value) if is_small(value) else super().value(value, above)
+
+    def members(self, members: dict[Any, Any], above: tuple[int, ...]) -> dict[str, Any]:
+        whole: dict[str, Any] = {}
+        for piece in _cut(dict.items(members), _PIECE):
+            part = dict(piece)
+            whole |= cast(dict[str, Any], normalise(part)) if is_small(part) else super().members(part, above)
+        return whole
+
+    def items(self, items: Iterator[object], above: tuple[int, ...]) -> list[Any]:
+        whole: list[Any] = []
+        for piece in _cut(items, _PIECE):
+            whole += cast(list[Any], normalise(piece)) if is_small(piece) else super().items(iter(piece), above)
+        return whole
+
+
+def _cut(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while piece := list(islice(rest, size)):
+        yield piece
+
+
+def render_large(value: JSON, limit: int | None) -> str:
+    """`shorten(render(value), limit)` for values of any size, like `normalise_large`."""
+    if isinstance(value, str) or is_small(value) or (isinstance(value, list) and is_content(value)):
+        return shorten(render(value), limit)
+    return shorten("".join(_written(value)), limit)
+
+
+def _written(value: JSON) -> Iterator[str]:
+    if not isinstance(value, str) and is_small(value):
+        yield _dumps(value).decode()
+    elif isinstance(value, list):
+        yield from _enclosed("[]", (it for piece in _cut(value, _PIECE) for it in _written_items(piece)))
+    elif isinstance(value, dict):
+        parts = (dict(piece) for piece in _cut(value.items(), _PIECE))
+        yield from _enclosed("{}", (it for part in parts for it in _written_members(part)))
+    elif isinstance(value, str):
+        pieces = (value[at : at + _SMALL_CHARS] for at in range(0, len(value), _SMALL_CHARS))
+        yield from ('"', *(_dumps(piece).decode()[1:-1] for piece in pieces), '"')
+    else:
+        yield _dumps(value).decode()
+
+
+def _written_items(piece: list[JSON]) -> Iterator[str]:
+    if is_small(piece):
+        yield _dumps(piece).decode()[1:-1]
+    else:
+        yield from ("".join(_written(item)) for item in piece)
+
+
+def _written_members(piece: dict[str, JSON]) -> Iterator[str]:
+    if is_small(piece):
+        yield _dumps(piece).decode()[1:-1]
+    else:
+        yield from (f"{_dumps(key).decode()}:{''.join(_written(item))}" for key, item in piece.items())
+
+
+def _enclosed(ends: str, parts: Iterable[str]) -> Iterator[str]:
+    yield ends[0]
+    comma = ""
+    for part in parts:
+        yield comma + part
+        comma = ","
+    yield ends[1]
 
 
 def _data(blocks: list[dict[str, JSON]]) -> JSON:

@@ -5,6 +5,7 @@ Everything else receives what it needs; here it is made, and here it ends.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -71,6 +72,7 @@ class Runtime:
         take a while; by default the log is told. Raises ConfigError for a configuration that cannot be used.
         """
         runtime = Runtime(read_config(source, overrides=overrides), observers, on_progress)
+        runtime.executor.home = asyncio.get_running_loop()
         try:
             await runtime._load()
             yield runtime

@@ -11,6 +11,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u
 _SEPARATORS: Final = str.maketrans("", "", "_- ")
 _ALIKE: Final = 0.65
 """How alike names must be to be taken for each other: `qury` and `query` are 0.89."""
+_MAX_SHOWN_NAME: Final = 200
 _MAX_NAME: Final = 100
 """Comparing takes time with the square of the length, and nobody misspells a longer name."""
 
@@ -43,6 +44,13 @@ def is_encodable(text: str) -> bool:
 def visible(text: str) -> str:
     """One line in which control characters are escaped."""
     return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
+
+
+def shown_name(name: object) -> str:
+    """The name of a tool, as far as it can be shown: a caller may send anything."""
+    if type(name) is not str:
+        return show(name)
+    return name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
 
 
 def plural(count: int, thing: str) -> str:

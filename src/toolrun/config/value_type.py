@@ -5,7 +5,6 @@ Knows types and ranges; knows neither keys nor sections nor files.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from toolrun.config.parse import plain
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.text import show
+from toolrun.tools.protocol import is_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,6 @@ class ValueType:
     """Parses the text of an environment variable. `None`: no variable can set the value."""
 
 
-def _is_seconds(value: JSON) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
-
-
 def _is_texts(value: JSON) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
@@ -44,7 +40,7 @@ def _is_patterns(value: JSON) -> bool:
 
 
 def _is_delays(value: JSON) -> bool:
-    return isinstance(value, list) and bool(value) and all(item == 0 or _is_seconds(item) for item in value)
+    return isinstance(value, list) and bool(value) and all(item == 0 or is_seconds(item) for item in value)
 
 
 def _is_text_table(value: JSON) -> bool:
@@ -76,7 +72,7 @@ def one_of(*names: str) -> ValueType:
     return ValueType(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
 
 
-SECONDS = ValueType("a number of seconds > 0", _is_seconds, float, float)
+SECONDS = ValueType("a number of seconds > 0", is_seconds, float, float)
 SWITCH = ValueType("true or false", lambda value: isinstance(value, bool), bool, _parse_switch)
 TEXT = ValueType("a string", lambda value: isinstance(value, str), str, str)
 TEXTS = ValueType("a list of strings", _is_texts, tuple)

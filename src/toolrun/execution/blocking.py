@@ -1,40 +1,126 @@
-"""The only bridge from synchronous callers to the event loop."""
+"""The only bridge from synchronous callers to the event loop.
+
+A caller without a loop gets one of our own, in a daemon thread, one for the whole process. If the executor's own loop
+runs in another thread, the call runs there, because workers and servers belong to one loop. That loop may end at any
+moment, and with it the call; so the caller never waits for longer than the loop runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
+import os
 import threading
-from collections.abc import Coroutine
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from typing import Any, Final, TypeVar
 
-from toolrun.errors import UsageError
+from toolrun.errors import CallError, InvalidArgumentsError, SideEffects, UnavailableError, UsageError
 
 T = TypeVar("T")
 
+_POLL: Final = 0.1
+"""Seconds between two looks at whether another thread's loop still runs: nothing tells when it ends."""
 
-def run_blocking(coroutine: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None) -> T:
-    """Run on `home` if that loop is running elsewhere, else on a loop of our own, and wait for the result.
 
-    From inside a running loop it would block that loop for ever, so it is refused there.
+class LoopEndedError(Exception):
+    """The event loop ended before the call."""
+
+    def __init__(self, has_started: bool) -> None:
+        super().__init__("the event loop ended")
+        self.has_started = has_started
+        """Whether the call may have begun."""
+
+
+def sync_failure(error: LoopEndedError | UsageError, tool: str) -> CallError:
+    """Why a synchronous call has no answer."""
+    if isinstance(error, UsageError):
+        return InvalidArgumentsError(f"Invalid call: {error}")
+    effects = SideEffects.UNKNOWN if error.has_started else SideEffects.NOT_STARTED
+    return UnavailableError(f"The event loop that runs '{tool}' has ended.", side_effects=effects)
+
+
+def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.AbstractEventLoop | None) -> T:
+    """Run a coroutine on `home` if that loop is running elsewhere, else on a loop of our own, and wait for it.
+
+    Raises what the coroutine raises, UsageError inside a running loop, which it would block for ever, and
+    LoopEndedError if `home` ends first.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        loop = home if home is not None and home.is_running() else _background_loop()
+        pass
     else:
-        coroutine.close()
         raise UsageError("execute_sync would block the event loop that runs here; use 'await executor.execute(…)'")
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    loop = home if home is not None and home.is_running() else background_loop()
+    waiting: concurrent.futures.Future[T] = concurrent.futures.Future()
+    started: list[asyncio.Task[T]] = []
+    context = copy_context()  # the call of a tool that runs here stays the caller of what it calls
+
+    def start() -> None:
+        task = loop.create_task(make(), context=context)
+        started.append(task)
+        task.add_done_callback(lambda done: _pass_on(done, waiting))
+
     try:
-        return future.result()
+        loop.call_soon_threadsafe(start)
+        while True:
+            try:
+                return waiting.result(_POLL)
+            except concurrent.futures.TimeoutError:
+                if waiting.done():
+                    return waiting.result()
+                if not loop.is_running():
+                    raise LoopEndedError(bool(started)) from None
+    except RuntimeError as error:
+        if loop.is_closed():
+            raise LoopEndedError(bool(started)) from error
+        raise
+    except concurrent.futures.CancelledError:  # somebody cancels everything on that loop, as `asyncio.run` does
+        raise LoopEndedError(has_started=True) from None
     except BaseException:  # Ctrl-C while waiting: the call must not go on behind the caller's back
-        future.cancel()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in started])
         raise
 
 
-@cache
-def _background_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="toolrun-loop", daemon=True).start()
-    return loop
+def _pass_on(task: asyncio.Task[T], waiting: concurrent.futures.Future[T]) -> None:
+    if task.cancelled():
+        waiting.cancel()
+    elif (error := task.exception()) is not None:
+        waiting.set_exception(error)
+    else:
+        waiting.set_result(task.result())
+
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_registered: list[bool] = []
+_kept: list[object] = []
+"""Loops of a parent process. To collect one would close it, and the parent shares its file descriptors."""
+
+
+def background_loop() -> asyncio.AbstractEventLoop:
+    """The loop of all callers that have none, made when the first of them calls."""
+    global _loop
+    with _lock:
+        if _loop is None:
+            if not _registered:
+                os.register_at_fork(after_in_child=_forget)
+                _registered.append(True)
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="toolrun-loop", daemon=True).start()
+        return _loop
+
+
+def keep_from_collection(*parents: object) -> None:
+    """In a child that was forked: keep what belongs to the parent's loops."""
+    _kept.extend(parents)
+
+
+def _forget() -> None:
+    """In a child that was forked: the thread that ran the loop is not there, and its lock may be held for ever."""
+    global _lock, _loop
+    keep_from_collection(_loop)
+    _lock, _loop = threading.Lock(), None

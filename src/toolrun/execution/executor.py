@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.config.model import Limits, ToolSettings
@@ -22,21 +23,24 @@ from toolrun.errors import (
     InvalidArgumentsError,
     OverloadedError,
     UnknownToolError,
+    UsageError,
 )
-from toolrun.execution.blocking import run_blocking
+from toolrun.execution.admission import check_limits, checked_timeout
+from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
-from toolrun.execution.deadline import DeadlineError
-from toolrun.execution.failure import explain
+from toolrun.execution.failure import Failure, explain
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
-from toolrun.execution.parked_task import complete
-from toolrun.execution.prepared import PreparedTool
-from toolrun.execution.thread import Job, Threads
+from toolrun.execution.parked_task import SelfCancelledError
+from toolrun.execution.pending import PendingTools
+from toolrun.execution.prepared import MadeCoroutine, PreparedTool, settle_in_thread
+from toolrun.execution.settle import Settled, is_quick
+from toolrun.execution.thread import Threads
 from toolrun.json import INT64
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, normalise_result
-from toolrun.text import close_names
+from toolrun.text import close_names, show, shown_name
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 
@@ -66,16 +70,6 @@ class Health:
     """Async calls that were cancelled at their deadline and have not ended."""
 
 
-class PendingTools(Protocol):
-    """Sources whose tools are not all there yet, such as servers that are still connecting."""
-
-    async def wait_for(self, name: str) -> None:
-        """Wait until there is a tool of that name, or none can be expected any more."""
-
-    def missing(self) -> str:
-        """Which sources are not there, for a model."""
-
-
 class ToolExecutor:
     """Executes tools by name."""
 
@@ -90,6 +84,7 @@ class ToolExecutor:
         observers: Iterable[Observer] | None = None,
     ) -> None:
         """`observers` replaces the log observer; pass `[LogObserver(), …]` to keep it."""
+        check_limits(timeout, limits, settings or {})
         self.manager = manager
         self._by_name = manager.by_name
         self.timeout = timeout
@@ -111,6 +106,10 @@ class ToolExecutor:
         self._states: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopState] = WeakKeyDictionary()
         self._state: LoopState | None = None
         """That of the loop which was used last."""
+        self._process = os.getpid()
+        self._has_forked = False
+        self.home: asyncio.AbstractEventLoop | None = None
+        """The loop that all calls have to run on, if there is one: to which workers and servers belong."""
 
     async def execute(
         self,
@@ -130,32 +129,34 @@ class ToolExecutor:
         try:
             prepared = self._prepared.get(name)
             if prepared is None or prepared.tool is not self._by_name.get(name):
-                prepared = await self._find(name, timeout or self.timeout)
+                prepared = await self._find(name, timeout)
+            call.deadline = call.started + (prepared.timeout if timeout is None else checked_timeout(timeout))
             try:
                 is_valid = prepared.is_valid(call.arguments)
             except ValueError:  # not JSON
                 is_valid = False
             if not is_valid:
                 repairs = self._check(prepared, call)
-            call.deadline = call.started + (timeout or prepared.timeout)
             if (parent := current_call.get()) is not None:
                 self._nest(call, parent)
             if prepared.inline is not None:
-                value, error = copy_context().run(complete, prepared.inline, call)
+                value, error = copy_context().run(prepared.complete, prepared.inline, call)
             else:
                 value, error = await self._run(prepared, call)
+            if type(value) is not int and not is_quick(value, error):
+                value, error = await self._settle(prepared, call, value, error)
         except asyncio.CancelledError as cancelled:
             self._finish(call, self._failed(call, cancelled, repairs))
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
-            value, error = None, refused
+            value, error = None, refused if type(name) is str else self._unknown(name)
         if error is not None:
-            result = self._failed(call, error, repairs)
+            result = self._failed(call, error, repairs, value)
         elif type(value) is int and -INT64 < value < INT64:  # needs no second look, and a look would cost a call
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:
-            if prepared is not None and prepared.content_of is not None:
+            if prepared is not None and prepared.content_of is not None and type(value) is not Settled:
                 value = prepared.content_of(value)
             result = self._succeeded(call, value, repairs)
         self._finish(call, result)
@@ -184,9 +185,19 @@ class ToolExecutor:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """`execute` for programs without an event loop, and for threads beside one."""
-        coroutine = self.execute(name, arguments, call_id=call_id, timeout=timeout, on_progress=on_progress)
-        return run_blocking(coroutine, self._state.loop if self._state is not None else None)
+        """`execute` for programs without an event loop, and for threads beside one. Raises nothing but Ctrl-C."""
+        self._notice_fork()
+        call = partial(self.execute, name, arguments, call_id=call_id, timeout=timeout, on_progress=on_progress)
+        home = self.home or (self._state.loop if self._state is not None else None)
+        try:
+            if self.home is not None and not self.home.is_running():
+                raise LoopEndedError(has_started=False)
+            return run_blocking(call, home)
+        except (LoopEndedError, UsageError) as error:
+            refused = Call(self, name, {} if arguments is None else arguments, call_id)
+            result = self._failed(refused, sync_failure(error, shown_name(name)), ())
+            self._finish(refused, result)
+            return result
 
     def health(self) -> Health:
         states = list(self._states.values())
@@ -223,8 +234,11 @@ class ToolExecutor:
             call=call,
         )
 
-    async def _find(self, name: str, timeout: float) -> PreparedTool:
+    async def _find(self, name: str, timeout: float | None) -> PreparedTool:
         """The tool of that name, which may still be on its way."""
+        if type(name) is not str:
+            raise self._unknown(name)
+        timeout = self.timeout if timeout is None else checked_timeout(timeout)
         if self.pending_tools is not None and self.manager.get(name) is None:
             parent = current_call.get()
             with contextlib.suppress(TimeoutError):
@@ -239,15 +253,19 @@ class ToolExecutor:
         prepared = self._prepared.get(tool.name)
         if prepared is None or prepared.tool is not tool:
             settings = self._settings.get(tool.name, _NO_SETTINGS)
-            prepared = self._prepared[tool.name] = PreparedTool(tool, settings, self.timeout)
+            prepared = self._prepared[tool.name] = PreparedTool(tool, settings, self.timeout, self._max_chars)
         return prepared
 
     def _unknown(self, name: str) -> UnknownToolError:
+        if type(name) is not str:
+            return UnknownToolError(f"Tool {show(name)} not found", detail="The name of a tool is text.")
         names = list(self._by_name)
-        close = close_names(str(name), names)
+        close = close_names(name, names)
         hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
         missing = self.pending_tools.missing() if self.pending_tools is not None else ""
-        return UnknownToolError(f"Tool '{name}' not found", detail=f"{hint}\n{missing}" if missing else hint)
+        return UnknownToolError(
+            f"Tool '{shown_name(name)}' not found", detail=f"{hint}\n{missing}" if missing else hint
+        )
 
     def _check(self, prepared: PreparedTool, call: Call) -> tuple[Repair, ...]:
         checked = prepared.schema.check(call.arguments, strict=self.limits.strict, rename=prepared.rename)
@@ -283,50 +301,70 @@ class ToolExecutor:
         if prepared.concurrency is None and limiter.running < limiter.max_concurrency:
             slot = limiter.acquire_nowait(is_shared)
         else:
-            slot = await limiter.acquire(prepared.name, prepared.concurrency, is_shared, call.remaining())
+            slot = await limiter.acquire(prepared.name, prepared.concurrency, is_shared, call.remaining(), call)
         body = prepared.run(call, state)
         while not isinstance(body, tuple):
             if prepared.concurrency is not None:
                 body.on_end = slot.release_tool
-            state.deadlines.add(body, call)
             try:
-                value, error = await body.outcome
-                if isinstance(error, DeadlineError):
-                    body.give_up()
-            except asyncio.CancelledError:
-                body.give_up()
-                raise
+                value, error = await state.wait(body, call)
             finally:
-                state.deadlines.remove(body)
                 slot.release_shared()
-            if error is not None or not isinstance(body, Job) or not inspect.isawaitable(value):
+            if type(value) is not MadeCoroutine:
                 return value, error
             # A plain function that made a coroutine: that runs on the loop, in what is left of the time.
             slot = limiter.acquire_nowait(is_shared)
-            body = state.parked_tasks.start(_identity, value, call)
+            body = state.parked_tasks.start(_identity, value.awaitable, call)
         slot.release_shared()
         slot.release_tool()
         return body  # it has ended already, without a suspension
 
+    async def _settle(self, prepared: PreparedTool, call: Call, value: object, error: BaseException | None) -> Outcome:
+        """Settle in a thread what may take long, in what is left of the call's time."""
+        if type(error) is SelfCancelledError:
+            value, error = await error.undo()
+            if is_quick(value, error):
+                return value, error
+        state = self._enter_loop(asyncio.get_running_loop())
+        body = settle_in_thread(prepared, call, state, (value, error))
+        return body if isinstance(body, tuple) else await state.wait(body, call)
+
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> LoopState:
+        self._notice_fork()
         state = self._states.get(loop)
         if state is None:
-            state = self._states[loop] = LoopState(loop, self.limits, self._threads)
+            state = self._states[loop] = LoopState(loop, self.limits, self._threads, self._has_forked)
         self._state = state
         return state
 
+    def _notice_fork(self) -> None:
+        """In a child that was forked: leave everything to the parent that belongs to its loops and threads."""
+        if self._process != os.getpid():
+            keep_from_collection(self._states, self._state, self._threads, self.home)
+            self._process, self._has_forked = os.getpid(), True
+            self._states, self._state, self._threads, self.home = WeakKeyDictionary(), None, Threads(), None
+
     def _succeeded(self, call: Call, value: object, repairs: tuple[Repair, ...]) -> ToolResult:
-        plain, blocks = normalise_result(value)
+        text = None
+        if type(value) is Settled:
+            plain, blocks, text = value.data, value.blocks, value.text
+        else:
+            plain, blocks = normalise_result(value)
         took = (perf_counter() - call.started) * 1000
         call_id = call.given_id or ""
-        return ToolResult(call.name, plain, None, None, took, call_id, self._max_chars, repairs, content=blocks)
+        result = ToolResult(call.name, plain, None, None, took, call_id, self._max_chars, repairs, content=blocks)
+        result.rendered = text
+        return result
 
-    def _failed(self, call: Call, error: BaseException, repairs: tuple[Repair, ...]) -> ToolResult:
+    def _failed(
+        self, call: Call, error: BaseException, repairs: tuple[Repair, ...], known: object = None
+    ) -> ToolResult:
+        """`known` is the failure, if a thread has found out about it already."""
         call.error = error
-        failure = explain(error, call.name)
+        failure = known if type(known) is Failure else explain(error, call.name)
         milliseconds = (perf_counter() - call.started) * 1000
         return ToolResult(
-            str(call.name),
+            shown_name(call.name),
             None,
             failure.message,
             failure.kind,

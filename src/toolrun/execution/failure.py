@@ -70,10 +70,17 @@ _CALL_ERRORS: Final[dict[ErrorKind, type[CallError]]] = {
 
 def explain(error: BaseException, tool: str) -> Failure:
     """Why a call to `tool` that ended with `error` failed. Never raises."""
+    try:
+        return _explain(error, tool)
+    except BaseException:  # noqa: BLE001  an exception's own methods and properties, which may even exit
+        return Failure(ErrorKind.TOOL_ERROR, type(error).__name__, SideEffects.FAILED)
+
+
+def _explain(error: BaseException, tool: str) -> Failure:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group puts even a single failure into a group
     if isinstance(error, CallError):
-        return Failure(error.kind, text_of(error), error.side_effects, error.detail)
+        return Failure(error.kind, text_of(error), error.side_effects, str(error.detail))
     if isinstance(error, asyncio.CancelledError):
         return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
     kind, wording = _UNAVAILABLE if _is_unreachable(error) else _entry(_classes(error))
@@ -104,6 +111,6 @@ def text_of(error: BaseException) -> str:
     """The message of an exception, or its type where it has none or cannot say it."""
     name = type(error).__name__
     text = ""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):  # its own `__str__` may even exit
         text = str(error).strip()
     return text.encode("utf-8", "replace").decode() or name

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from toolrun.config.model import Limits
 from toolrun.execution.admission import Limiter
-from toolrun.execution.deadline import Deadlines
+from toolrun.execution.body import Body, Outcome
+from toolrun.execution.deadline import DeadlineError, Deadlines
 from toolrun.execution.parked_task import ParkedTasks
 from toolrun.execution.thread import Threads
+from toolrun.tools.context import Call
 
 if TYPE_CHECKING:
     from toolrun.scripts.isolated import IsolatedTools
@@ -18,10 +20,14 @@ if TYPE_CHECKING:
 class LoopState:
     """Made when the first call runs on a loop."""
 
-    __slots__ = ("deadlines", "isolated", "limiter", "limits", "loop", "parked_tasks", "threads")
+    __slots__ = ("deadlines", "has_forked", "isolated", "limiter", "limits", "loop", "parked_tasks", "threads")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, threads: Threads) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limits: Limits, threads: Threads, has_forked: bool = False
+    ) -> None:
         self.loop = loop
+        self.has_forked = has_forked
+        """Whether the executor comes from a parent process, to which its workers and servers belong."""
         self.limits = limits
         self.limiter = Limiter(limits.max_concurrency, limits.max_queue)
         self.deadlines = Deadlines(loop)
@@ -37,6 +43,20 @@ class LoopState:
 
             self.isolated = IsolatedTools()
         return self.isolated
+
+    async def wait(self, body: Body, call: Call) -> Outcome:
+        """The outcome of a body, at the latest at the call's deadline."""
+        self.deadlines.add(body, call)
+        try:
+            value, error = await body.outcome
+            if type(error) is DeadlineError:
+                body.give_up()
+        except asyncio.CancelledError:
+            body.give_up()
+            raise
+        finally:
+            self.deadlines.remove(body)
+        return value, error
 
     async def close(self, grace: float) -> None:
         """Cancel what runs on this loop, and wait up to `grace` seconds for it to end."""

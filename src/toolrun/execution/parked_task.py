@@ -157,6 +157,28 @@ class ParkedTasks:
             await asyncio.wait(tasks, timeout=grace)
 
 
+class SelfCancelledError(Exception):
+    """A tool that runs inline has cancelled the current task, which is its caller's."""
+
+    def __init__(self, outcome: Outcome, task: asyncio.Task[Any]) -> None:
+        super().__init__()
+        self.outcome = outcome
+        self._task = task
+
+    def __str__(self) -> str:
+        return "the tool cancelled the task of its caller"
+
+    async def undo(self) -> Outcome:
+        """Take the tool's cancellation back, and give its outcome. Raised if somebody else has cancelled the caller."""
+        self._task.uncancel()
+        try:
+            await asyncio.sleep(0)  # where asyncio delivers the cancellation
+        except asyncio.CancelledError:
+            if self._task.cancelling():
+                raise
+        return self.outcome
+
+
 def complete(function: Callable[[Any], object], call: Call) -> Outcome:
     """Call a function that is known not to suspend, here and now. To be run in a context of its own."""
     current_call.set(call)
@@ -174,6 +196,16 @@ def complete(function: Callable[[Any], object], call: Call) -> Outcome:
         return None, error
     value.close()
     return None, RuntimeError("a tool that runs inline must not wait for anything")
+
+
+def complete_guarded(function: Callable[[Any], object], call: Call) -> Outcome:
+    """`complete` for a function that might cancel the task that it runs in. Takes half a microsecond more."""
+    task = current_task()
+    before = 0 if task is None else task.cancelling()
+    outcome = complete(function, call)
+    if task is None or task.cancelling() == before:
+        return outcome
+    return None, SelfCancelledError(outcome, task)
 
 
 def _first_step(parked: ParkedTask, function: Callable[[Any], object], argument: object, call: Call | None) -> object:

@@ -15,28 +15,33 @@ import dis
 import inspect
 from collections.abc import Callable
 from contextvars import copy_context
-from types import FunctionType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from toolrun.config.model import ToolSettings
-from toolrun.errors import CallError, DefinitionError, OverloadedError
+from toolrun.errors import CallError, DefinitionError, OverloadedError, SideEffects, UnavailableError
 from toolrun.execution.body import Body, Outcome, RemoteTool
 from toolrun.execution.loop_state import LoopState
+from toolrun.execution.parked_task import complete, complete_guarded
+from toolrun.execution.settle import ContentOf, settle
 from toolrun.execution.thread import Job
 from toolrun.json import JSON
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.function import FunctionTool
-from toolrun.tools.protocol import Tool, schema_of
+from toolrun.tools.protocol import Tool, is_seconds, schema_of
 
 Invoke: TypeAlias = Callable[[dict[str, JSON]], object]
 Run: TypeAlias = Callable[[Call, LoopState], "Outcome | Body"]
 """Starts the body of a call. Returns its outcome if it has ended already, otherwise the body that runs."""
+Settle: TypeAlias = Callable[[object, BaseException | None], Outcome]
 
 
 class PreparedTool:
     """A tool, ready to run."""
 
     __slots__ = (
+        "complete",
         "concurrency",
         "content_of",
         "inline",
@@ -45,11 +50,12 @@ class PreparedTool:
         "rename",
         "run",
         "schema",
+        "settle",
         "timeout",
         "tool",
     )
 
-    def __init__(self, tool: Tool, settings: ToolSettings, timeout: float) -> None:
+    def __init__(self, tool: Tool, settings: ToolSettings, timeout: float, max_chars: int | None = None) -> None:
         self.tool = tool
         self.name = tool.name
         from toolrun.schema import ArgumentSchema  # here, because importing toolrun should not load a validator
@@ -61,14 +67,48 @@ class PreparedTool:
         self.rename = getattr(tool, "rename_arguments", None)
         """Of a tool whose parameters may be called by other names: gives them their own."""
         self.is_valid = self.schema.fast_validator(only_listed_names=self.rename is not None)
-        self.timeout: float = settings.timeout or _seconds(getattr(tool, "timeout", None)) or timeout
+        own: Any = getattr(tool, "timeout", None)  # foreign objects may mean something else by it
+        self.timeout: float = settings.timeout or (own if is_seconds(own) else timeout)
         self.concurrency = settings.concurrency
         self.inline: Invoke | None = _inline(tool)
         """What runs the body on the caller's stack, if it may. It then needs no slot, no deadline and no loop."""
-        self.run: Run = _runner(tool)
+        is_closed = isinstance(tool, FunctionTool) and reaches_nothing(tool.function)
+        self.complete = complete if is_closed else complete_guarded
+        """Runs what is inline."""
         has_artifact = getattr(tool, "response_format", None) == "content_and_artifact"
         self.content_of = _without_artifact if has_artifact else None
         """What a model is to see of a returned value, if that is not all of it."""
+        self.settle: Settle = partial(_settle, self.name, self.content_of, max_chars)
+        """What is made of an outcome in a thread."""
+        self.run: Run = _runner(tool, self.settle)
+
+
+class MadeCoroutine:
+    """What a plain function returned that has to be awaited on the loop."""
+
+    __slots__ = ("awaitable",)
+
+    def __init__(self, awaitable: object) -> None:
+        self.awaitable = awaitable
+
+
+def _settle(
+    name: str, content_of: ContentOf, max_chars: int | None, value: object, error: BaseException | None
+) -> Outcome:
+    try:
+        if error is None and inspect.isawaitable(value):
+            return MadeCoroutine(value), None
+    except BaseException:  # noqa: BLE001  it asks a foreign object what it is
+        pass
+    return settle(value, error, name, content_of, max_chars)
+
+
+def settle_in_thread(prepared: PreparedTool, call: Call, state: LoopState, outcome: Outcome) -> Outcome | Body:
+    """Settle what a body returned or raised on the loop."""
+    body = _start_thread(prepared.name, lambda _: None, call, state, lambda *_: prepared.settle(*outcome))
+    if isinstance(body, tuple) and isinstance(body[1], OverloadedError):
+        body[1].side_effects = SideEffects.UNKNOWN  # the tool has run
+    return body
 
 
 def _without_artifact(value: object) -> object:
@@ -86,7 +126,7 @@ def _inline(tool: Any) -> Invoke | None:
     return None
 
 
-def _runner(tool: Any) -> Run:
+def _runner(tool: Any, settle: Settle) -> Run:
     invoke, ainvoke = getattr(tool, "invoke", None), getattr(tool, "ainvoke", None)
     if isinstance(tool, FunctionTool) and tool.isolated:
         return _in_isolation(tool)
@@ -97,7 +137,7 @@ def _runner(tool: Any) -> Run:
     assert invoke is not None  # adapt() lets nothing in without invoke or ainvoke
     if getattr(tool, "is_async", False) is True or inspect.iscoroutinefunction(invoke):
         return _in_task(invoke)
-    return _in_thread(tool.name, invoke)
+    return _in_thread(tool.name, invoke, settle)
 
 
 def _in_task(invoke: Invoke) -> Run:
@@ -111,6 +151,11 @@ def _elsewhere(tool: RemoteTool) -> Run:
     ainvoke, submit = tool.ainvoke, tool.submit
 
     def run(call: Call, state: LoopState) -> Outcome | Body:
+        if state.has_forked:
+            return None, UnavailableError(
+                f"'{tool.name}' belongs to the process that this one was forked from. Open a Runtime after the fork.",
+                side_effects=SideEffects.NOT_STARTED,
+            )
         try:
             body = submit(call)
         except CallError as error:
@@ -128,24 +173,28 @@ def _in_isolation(tool: FunctionTool[..., Any]) -> Run:
     return run
 
 
-def _in_thread(name: str, invoke: Invoke) -> Run:
+def _in_thread(name: str, invoke: Invoke, settle: Settle) -> Run:
     def run(call: Call, state: LoopState) -> Outcome | Body:
-        threads = state.threads
-        if threads.abandoned >= state.limits.max_abandoned:
-            busy = ", ".join(f"{tool} ({count})" for tool, count in threads.abandoned_by_tool().items())
-            return None, OverloadedError(
-                f"Too many blocking tools are still running after their deadline: {busy}. Try again later."
-            )
-        context = copy_context()
-        context.run(current_call.set, call)
-        job = Job(name, invoke, call.arguments, context, state.loop.create_future())
-        try:
-            threads.start(job)
-        except RuntimeError as error:  # the system gives no more threads
-            return None, OverloadedError(f"No thread could be started for '{name}': {error}")
-        return job
+        return _start_thread(name, invoke, call, state, settle)
 
     return run
+
+
+def _start_thread(name: str, invoke: Invoke, call: Call, state: LoopState, settle: Settle) -> Outcome | Body:
+    threads = state.threads
+    if threads.abandoned >= state.limits.max_abandoned:
+        busy = ", ".join(f"{tool} ({count})" for tool, count in threads.abandoned_by_tool().items())
+        return None, OverloadedError(
+            f"Too many blocking tools are still running after their deadline: {busy}. Try again later."
+        )
+    context = copy_context()
+    context.run(current_call.set, call)
+    job = Job(name, invoke, call.arguments, context, state.loop.create_future(), settle)
+    try:
+        threads.start(job)
+    except RuntimeError as error:  # the system gives no more threads
+        return None, OverloadedError(f"No thread could be started for '{name}': {error}")
+    return job
 
 
 def never_suspends(function: object) -> bool:
@@ -153,6 +202,17 @@ def never_suspends(function: object) -> bool:
     if not isinstance(function, FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return False
     return not any(it.opname in ("GET_AWAITABLE", "GET_ANEXT", "SEND") for it in dis.get_instructions(function))
+
+
+def reaches_nothing(function: object) -> bool:
+    """Whether a function works on its arguments alone: it names no global, no attribute and no other function.
+
+    So it cannot get hold of the task that it runs in.
+    """
+    if not isinstance(function, FunctionType):
+        return False
+    code = function.__code__
+    return not code.co_names and not code.co_freevars and not any(isinstance(it, CodeType) for it in code.co_consts)
 
 
 def _is_sync_langchain(tool: Any) -> bool:
@@ -167,10 +227,3 @@ def _is_sync_langchain(tool: Any) -> bool:
         return tool.coroutine is None
     owner = next(cls for cls in type(tool).__mro__ if "_arun" in vars(cls))
     return owner.__module__.startswith("langchain_core.")
-
-
-def _seconds(value: object) -> float | None:
-    """A tool's own timeout, if that is what the attribute is: foreign objects may mean something else by it."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)
-    return None

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Final
 
+from toolrun.execution.body import Outcome
+
 _IDLE: Final = 10.0
 """Seconds after which a thread with nothing to do ends."""
 
@@ -23,7 +25,18 @@ _IDLE: Final = 10.0
 class Job:
     """A blocking call in a thread. `outcome` is (value, None) or (None, what it raised)."""
 
-    __slots__ = ("abandoned", "argument", "context", "finished", "function", "name", "on_end", "outcome", "threads")
+    __slots__ = (
+        "abandoned",
+        "argument",
+        "context",
+        "finished",
+        "function",
+        "name",
+        "on_end",
+        "outcome",
+        "settle",
+        "threads",
+    )
 
     def __init__(
         self,
@@ -31,13 +44,16 @@ class Job:
         function: Callable[[Any], object],
         argument: object,
         context: Context,
-        outcome: asyncio.Future[tuple[object, BaseException | None]],
+        outcome: asyncio.Future[Outcome],
+        settle: Callable[[object, BaseException | None], Outcome] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.argument = argument
         self.context = context
         self.outcome = outcome
+        self.settle = settle
+        """What is made of the outcome, in the same thread."""
         self.on_end: Callable[[], object] | None = None
         """Called on the loop when the body has ended, however long after the answer."""
         self.threads: Threads | None = None
@@ -112,11 +128,14 @@ class Threads:
                 continue
             if job is None:
                 return
-            value, error = None, None
+            value: object = None
+            error: BaseException | None = None
             try:
                 value = job.context.run(job.function, job.argument)
             except BaseException as raised:  # noqa: BLE001  SystemExit of a tool is an answer, too
                 error = raised
+            if job.settle is not None and not job.abandoned:
+                value, error = job.context.run(job.settle, value, error)
             self._finish(job, value, error)
             del job, value, error  # a parked thread must not keep the last call's objects alive
 

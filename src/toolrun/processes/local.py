@@ -19,7 +19,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
+from weakref import WeakSet
 
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 from toolrun.processes.fork_guard import ForkGuard
@@ -42,6 +43,17 @@ _TAIL_LINES: Final = 20
 _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
+_engines: WeakSet[LocalEngine] = WeakSet()
+_registered: list[bool] = []
+_kept: list[object] = []
+"""Processes of a parent: to collect them would wait for them."""
+
+
+def _leave_to_parent() -> None:
+    for engine in list(_engines):
+        engine.leave_to_parent()
+
+
 class LocalEngine:
     """Starts processes, and ensures that none survives."""
 
@@ -52,6 +64,25 @@ class LocalEngine:
         self._status = StatusFile()
         self._fork_guard = ForkGuard(TAG)
         self._watchdog: subprocess.Popen[bytes] | None = None
+        _engines.add(self)
+        if not _registered:
+            os.register_at_fork(after_in_child=_leave_to_parent)
+            _registered.append(True)
+
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: let go of the pipes, so that their other ends notice when the parent ends.
+
+        Nothing is unregistered: the child shares the parent's selector.
+        """
+        pipes = [self._watchdog.stdin] if self._watchdog is not None else []
+        for worker in self._workers:
+            pipes += worker.leave_to_parent()
+        for pipe in pipes:
+            if pipe is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    pipe.close()
+        _kept.append((self._workers, self._watchdog))
+        self._workers, self._watchdog = set(), None
 
     def start(self, spec: ProcessSpec, listener: Listener) -> LocalWorker:
         self._count += 1
@@ -145,6 +176,11 @@ class LocalWorker:
         self._loop.add_reader(self._out, self._read)
         self._loop.add_reader(self._err, self._read_log)
         self._watch()
+
+    def leave_to_parent(self) -> list[IO[bytes] | None]:
+        """In a child that was forked: the pipes, which nothing is written to any more."""
+        self._gone.set()
+        return [self._process.stdin, self._process.stdout, self._process.stderr]
 
     def send(self, data: bytes, *, coalesce: bool = False) -> None:
         if self._gone.is_set():

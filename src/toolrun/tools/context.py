@@ -7,6 +7,7 @@ thread. Knows nothing of how calls are run.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import logging
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from toolrun.errors import UsageError
+from toolrun.errors import SideEffects, UnavailableError, UsageError
 from toolrun.json import JSON
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Host(Protocol):
     def context(self, call: Call) -> ToolContext: ...
 
 
+_POLL: Final = 0.1
+"""Seconds between two looks at whether the loop of a call still runs."""
 _IDS: Final = itertools.count(1)
 
 
@@ -144,7 +147,18 @@ class ToolContext:
             running = asyncio.get_running_loop()
         if loop is None or running is loop:
             raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
-        return asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout), loop).result()
+        answer = asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout), loop)
+        while True:  # nothing tells when another thread's loop ends
+            try:
+                return answer.result(_POLL)
+            except concurrent.futures.CancelledError:
+                break
+            except concurrent.futures.TimeoutError:
+                if answer.done():
+                    return answer.result()
+                if not loop.is_running():
+                    break
+        raise UnavailableError(f"The event loop that runs '{name}' has ended.", side_effects=SideEffects.UNKNOWN)
 
     async def _as_child(self, name: str, arguments: Arguments, timeout: float | None) -> ToolResult:
         current_call.set(self.call)  # a coroutine that comes from a thread starts in the loop's context

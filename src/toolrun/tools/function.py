@@ -10,8 +10,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
+from toolrun.text import show
 from toolrun.tools.context import running_context
-from toolrun.tools.protocol import check_name
+from toolrun.tools.protocol import check_name, is_seconds
 from toolrun.tools.signature import Signature, read_output, read_signature
 from toolrun.worker.describe import docstring_of
 from toolrun.worker.docstring import read_docstring
@@ -50,6 +51,8 @@ class FunctionTool(Generic[P, R]):
         hints: dict[str, JSON] = {"idempotentHint": True} if idempotent else {}
         self.annotations: Mapping[str, JSON] = {**hints, **(annotations or {})}
         """Hints for MCP clients: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
+        if timeout is not None and not is_seconds(timeout):
+            raise DefinitionError(f"Tool '{self.name}': timeout must be a number of seconds > 0; got {show(timeout)}.")
         self.timeout = timeout
         self.idempotent = idempotent
         self.inline = inline

@@ -8,6 +8,7 @@ foreign objects come in, and in `execution.prepared`, which decides how a tool r
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 
@@ -39,6 +40,11 @@ def check_name(name: object) -> None:
         raise DefinitionError(
             f"The tool name {name!r:.150} cannot be used: names are 1 to 128 characters out of A-Z a-z 0-9 _ . -"
         )
+
+
+def is_seconds(value: object) -> bool:
+    """Whether a value can be a timeout: a finite number above zero."""
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max  # type: ignore[operator]
 
 
 def schema_of(tool: Tool) -> Mapping[str, JSON]:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from toolrun import ErrorKind, Progress, ToolContext, ToolExecutor, ToolManager, UsageError
+from toolrun import (
+    ErrorKind,
+    Progress,
+    Runtime,
+    SideEffects,
+    ToolContext,
+    ToolExecutor,
+    ToolManager,
+    ToolResult,
+)
 from toolrun.execution.blocking import run_blocking
 
 
@@ -87,10 +99,12 @@ async def test_a_thread_beside_the_executors_loop_is_answered_from_that_loop(too
     await executor.close()
 
 
-async def test_inside_a_running_loop_it_is_refused_and_nothing_is_left_unawaited(tools: ToolManager) -> None:
+async def test_inside_a_running_loop_the_answer_says_so_and_nothing_is_left_unawaited(tools: ToolManager) -> None:
     executor = ToolExecutor(tools)
-    with pytest.raises(UsageError, match=r"would block the event loop that runs here; use 'await executor.execute"):
-        executor.execute_sync("where")
+    result = executor.execute_sync("where", call_id="c")
+    assert (result.error_kind, result.side_effects) == (ErrorKind.INVALID_ARGUMENTS, SideEffects.NOT_STARTED)
+    assert "would block the event loop that runs here; use 'await executor.execute" in str(result.error)
+    assert (result.tool_name, result.call_id) == ("where", "c")
     gc.collect()  # a coroutine that was never awaited warns when it is collected, and warnings are errors here
     await executor.close()
 
@@ -100,10 +114,150 @@ def test_what_the_coroutine_raises_is_raised_to_the_caller() -> None:
         raise LookupError("no")
 
     with pytest.raises(LookupError, match="no"):
-        run_blocking(fails(), None)
+        run_blocking(fails, None)
 
 
 async def test_a_loop_that_has_ended_is_not_waited_for() -> None:
     ended = asyncio.new_event_loop()
     ended.close()
-    assert await asyncio.to_thread(lambda: run_blocking(where(), ended)) == "toolrun-loop"
+    assert await asyncio.to_thread(lambda: run_blocking(where, ended)) == "toolrun-loop"
+
+
+def in_a_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    found: list[object] = []
+
+    def work() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:  # noqa: BLE001  it must not raise anything
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, found
+
+
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+def test_a_caller_whose_loop_ends_in_another_thread_gets_an_answer(tools: ToolManager, how: str) -> None:
+    executor = ToolExecutor(tools)
+    entered = threading.Event()
+
+    async def hangs() -> None:
+        """Hang."""
+        entered.set()
+        await asyncio.Event().wait()
+
+    executor.manager.add(hangs)
+    started: list[tuple[threading.Thread, list[object]]] = []
+
+    async def main() -> None:
+        await executor.execute("where")  # this is its loop from now on
+        started.append(in_a_thread(lambda: executor.execute_sync("hangs", timeout=3600)))
+        await asyncio.to_thread(entered.wait, 10)
+
+    if how == "cancelled":
+        asyncio.run(main())
+    else:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(main())
+    [(thread, found)] = started
+    thread.join(10)
+    [result] = found
+    assert isinstance(result, ToolResult)
+    assert result.error_kind in (ErrorKind.UNAVAILABLE, ErrorKind.CANCELLED)
+    assert result.side_effects is SideEffects.UNKNOWN
+    assert executor.execute_sync("blocking", {"n": 1}).result == 2, "it goes on, on a loop of our own"
+    if how == "stopped":
+        loop.run_until_complete(executor.close())
+        loop.close()
+    asyncio.run(executor.close())
+
+
+def test_a_runtime_whose_loop_has_ended_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "toolrun.toml"
+    config.write_text("")
+
+    async def main() -> ToolExecutor:
+        async with Runtime.open(config) as runtime:
+            return runtime.executor
+
+    result = asyncio.run(main()).execute_sync("any")
+    assert (result.error_kind, result.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
+
+
+def test_the_call_of_an_interrupted_caller_is_cancelled(lone: ToolExecutor) -> None:
+    entered, ended = threading.Event(), threading.Event()
+
+    async def hangs() -> None:
+        """Hang."""
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    lone.manager.add(hangs)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def send_signal() -> None:
+        entered.wait(10)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    thread, _ = in_a_thread(send_signal)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lone.execute_sync("hangs", timeout=3600)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    thread.join(10)
+    assert ended.wait(10)
+
+
+def in_a_child(work: Callable[[], object]) -> str:
+    """What `work` returns in a process that was forked from this one."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        answer = "nothing"
+        try:
+            signal.alarm(20)
+            answer = str(work())
+        except BaseException as error:  # noqa: BLE001  the parent must hear of it
+            answer = repr(error)
+        finally:
+            os.write(writing, answer.encode()[:4000])
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as file:  # noqa: PTH123  a descriptor
+        said = file.read().decode()
+    os.waitpid(pid, 0)
+    return said
+
+
+def test_after_a_fork_an_executor_runs_tools_in_the_child_and_in_the_parent(lone: ToolExecutor) -> None:
+    assert lone.execute_sync("blocking", {"n": 1}).result == 2
+    assert lone.execute_sync("where").result == "toolrun-loop"
+
+    def work() -> object:
+        both = lone.execute_sync("blocking", {"n": 2}).result, lone.execute_sync("where").result
+        return *both, asyncio.run(lone.execute("blocking", {"n": 3})).result, lone.health().abandoned
+
+    assert in_a_child(work) == "(3, 'toolrun-loop', 4, {})"
+    assert lone.execute_sync("blocking", {"n": 4}).result == 5
+    assert lone.execute_sync("where").result == "toolrun-loop"
+
+
+async def test_a_fork_beside_a_running_loop_does_not_disturb_that_loop(tools: ToolManager) -> None:
+    executor = ToolExecutor(tools)
+    assert (await executor.execute("blocking", {"n": 1})).result == 2
+    child = await asyncio.to_thread(in_a_child, lambda: executor.execute_sync("blocking", {"n": 2}).result)
+    assert child == "3"
+    assert (await executor.execute("blocking", {"n": 3})).result == 4
+    assert (await executor.execute("where")).success
+    await executor.close()

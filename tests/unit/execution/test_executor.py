@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from toolrun import (
+    DefinitionError,
     ErrorKind,
     Limits,
     LogObserver,
@@ -26,6 +27,7 @@ from toolrun import (
     ToolManager,
     ToolResult,
     ToolSettings,
+    UsageError,
     tool,
 )
 from toolrun.tools.context import Call
@@ -609,3 +611,142 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110  what is waited for may happen in a thread
             await asyncio.sleep(0.001)
+
+
+BAD_TIMEOUTS: Any = [0, -1, float("nan"), float("inf"), True, "5", [1], 10**400]
+
+
+@pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=lambda it: repr(it)[:10])
+async def test_a_timeout_that_is_not_a_number_above_zero_is_refused(executor: ToolExecutor, timeout: Any) -> None:
+    ran: list[int] = []
+
+    @executor.manager.add
+    async def acts() -> None:
+        """Act."""
+        ran.append(1)
+
+    result = await executor.execute("acts", timeout=timeout)
+    assert (result.error_kind, result.side_effects) == (ErrorKind.INVALID_ARGUMENTS, SideEffects.NOT_STARTED)
+    assert "timeout must be a number of seconds > 0; got" in str(result.error)
+    assert not ran
+    with pytest.raises(DefinitionError, match=r"Tool 'acts': timeout must be a number of seconds > 0; got"):
+        tool(timeout=timeout)(acts.function)
+    with pytest.raises(UsageError, match=r"^timeout must be a number of seconds > 0; got"):
+        ToolExecutor(ToolManager(), timeout)
+    with pytest.raises(UsageError, match=r"settings\['acts'\].timeout must be a number"):
+        ToolExecutor(ToolManager(), settings={"acts": ToolSettings(timeout=timeout)})
+
+
+async def test_a_tool_without_await_that_cancels_the_current_task_does_not_cancel_its_caller(
+    executor: ToolExecutor,
+) -> None:
+    @executor.manager.add
+    async def cancels() -> int:
+        """Cancel."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return 7
+
+    @executor.manager.add
+    @tool(inline=True)
+    def cancels_inline() -> Any:
+        """Cancel, and return something that is settled in a thread."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return {1, 2}
+
+    caller = asyncio.current_task()
+    assert caller is not None
+    assert (await executor.execute("cancels")).result == 7
+    assert (await executor.execute("cancels_inline")).result == [1, 2]
+    await asyncio.sleep(0)
+    assert caller.cancelling() == 0
+
+
+async def test_a_cancellation_of_the_caller_that_came_before_such_a_tool_is_kept(executor: ToolExecutor) -> None:
+    @executor.manager.add
+    async def cancels() -> None:
+        """Cancel."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async def call() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await executor.execute("cancels")
+        await asyncio.sleep(0)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(call())
+
+
+def self_calling(*chain: str) -> list[Any]:
+    """Tools of which each calls the next, and the last the first."""
+
+    def made(name: str, following: str) -> Any:
+        async def calls(context: ToolContext) -> str:
+            inner = await context.call_tool(following)
+            return inner.error or str(inner.result)
+
+        return tool(name=name, description="Call the next.")(calls)
+
+    return [made(name, chain[(at + 1) % len(chain)]) for at, name in enumerate(chain)]
+
+
+@pytest.mark.parametrize("chain", [("a",), ("a", "b"), ("a", "b", "c")], ids="".join)
+async def test_a_tool_that_calls_itself_beyond_its_concurrency_is_told_at_once(chain: tuple[str, ...]) -> None:
+    settings = {name: ToolSettings(concurrency=1) for name in chain}
+    executor = ToolExecutor(ToolManager(self_calling(*chain)), 3600, settings=settings)
+    async with asyncio.timeout(10):
+        result = await executor.execute("a")
+    assert "Tool 'a' would wait for itself" in str(result.result)
+    async with asyncio.timeout(10):  # also calls that come in through different tools, and wait for each other
+        results = await asyncio.gather(*(executor.execute(name) for name in chain))
+    assert any("would wait for itself" in str(it.result) for it in results)
+    await executor.close()
+
+
+async def test_a_blocking_tool_that_calls_itself_beyond_its_concurrency_is_told_at_once() -> None:
+    def again(context: ToolContext) -> str:
+        """Call itself in both ways that a blocking tool has."""
+        return f"{context.call_tool_sync('again').error} {executor.execute_sync('again').error}"
+
+    executor = ToolExecutor(ToolManager([again]), 3600, settings={"again": ToolSettings(concurrency=1)})
+    async with asyncio.timeout(10):
+        result = await executor.execute("again")
+    assert str(result.result).count("would wait for itself") == 2
+    await executor.close()
+
+
+async def test_a_call_made_by_a_tool_waits_for_another_that_will_end() -> None:
+    release = asyncio.Event()
+
+    async def once() -> str:
+        """Wait."""
+        await release.wait()
+        return "done"
+
+    async def outer(context: ToolContext) -> str:
+        """Call once."""
+        asyncio.get_running_loop().call_soon(release.set)
+        return str((await context.call_tool("once")).result)
+
+    executor = ToolExecutor(ToolManager([once, outer]), settings={"once": ToolSettings(concurrency=1)})
+    first = asyncio.create_task(executor.execute("once"))
+    await asyncio.sleep(0)
+    assert (await executor.execute("outer")).result == "done"
+    assert (await first).result == "done"
+    await executor.close()
+
+
+@pytest.mark.parametrize("name", ["x" * 16_000_000, "\ud800" * 1000, 5, None, ["x"]], ids=lambda it: str(it)[:4])
+async def test_whatever_the_name_is_the_answer_is_short(executor: ToolExecutor, name: Any) -> None:
+    executor.manager.add(add)
+    result = await executor.execute(name)
+    assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+    assert len(result.tool_name) <= 201
+    assert len(result.text) < 1000

@@ -1,0 +1,315 @@
+"""What becomes of an outcome: whatever a value or an exception does when it is asked, there is one answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolrun import ErrorKind, Limits, SideEffects, ToolError, ToolExecutor, ToolManager, tool
+from toolrun.execution.settle import Settled, is_quick, settle
+from toolrun.result import Content, normalise, render, shorten
+
+RAISED = [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError("no")]
+
+
+def raising(error: BaseException) -> Any:
+    def method(self: object, *_: object) -> Any:
+        raise error
+
+    return method
+
+
+def with_method(name: str, body: Any) -> object:
+    return type("Foreign", (), {name: body})()
+
+
+def exception_with(name: str, body: Any) -> BaseException:
+    made = type("ForeignError", (Exception,), {name: body})("x")
+    assert isinstance(made, BaseException)
+    return made
+
+
+def described(*functions: Callable[[], Any]) -> list[Any]:
+    return [tool(description="A tool.", inline=it.__name__ == "is_inline")(it) for it in functions]
+
+
+def returns(value: object) -> list[Any]:
+    """Tools of every mode that return it."""
+
+    async def suspends() -> Any:
+        await asyncio.sleep(0)
+        return value
+
+    async def ends_at_once() -> Any:
+        return value
+
+    def blocks() -> Any:
+        return value
+
+    def is_inline() -> Any:
+        return value
+
+    return described(suspends, ends_at_once, blocks, is_inline)
+
+
+def raises(error: BaseException) -> list[Any]:
+    async def suspends() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async def ends_at_once() -> None:
+        raise error
+
+    def blocks() -> None:
+        raise error
+
+    def is_inline() -> None:
+        raise error
+
+    return described(suspends, ends_at_once, blocks, is_inline)
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize("method", ["__str__", "__repr__", "model_dump", "to_dict", "tolist", "__class__", "__iter__"])
+async def test_a_result_whose_own_methods_raise_anything_is_an_answer(
+    executor: ToolExecutor, method: str, error: BaseException
+) -> None:
+    body = property(raising(error)) if method == "__class__" else raising(error)
+    for made in returns(with_method(method, body)):
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__)
+        assert result.success
+        assert isinstance(result.result, str)
+        nested = [*returns([with_method(method, body), 1])]
+        executor.manager.add(nested[0])
+        inside = await executor.execute("suspends")
+        assert isinstance(inside.result, list)
+        assert inside.result[1] == 1
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize("name", ["__str__", "__class__", "args", "detail", "exceptions"])
+async def test_an_exception_whose_own_methods_raise_anything_is_an_answer(
+    executor: ToolExecutor, name: str, error: BaseException
+) -> None:
+    body = raising(error) if name == "__str__" else property(raising(error))
+    for raised in (exception_with(name, body), type("Failed", (ToolError,), {"__str__": raising(error)})("x")):
+        for made in raises(raised):
+            executor.manager.add(made)
+            result = await executor.execute(made.__name__)
+            assert result.error_kind is ErrorKind.TOOL_ERROR
+            assert result.error
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda it: type(it).__name__)
+async def test_a_call_error_whose_properties_raise_anything_is_an_answer(
+    executor: ToolExecutor, error: BaseException
+) -> None:
+    class Strange(ToolError):
+        def __init__(self) -> None:
+            Exception.__init__(self, "x")
+
+    for name in ("detail", "side_effects", "kind"):
+        setattr(Strange, name, property(raising(error)))
+    for made in raises(Strange()):
+        executor.manager.add(made)
+        assert (await executor.execute(made.__name__)).error_kind is ErrorKind.TOOL_ERROR
+
+
+class Blocks:
+    """Its methods wait until they are let go, or ten seconds."""
+
+    def __init__(self, release: threading.Event) -> None:
+        self.release = release
+        self.threads: list[str] = []
+
+    def wait(self) -> str:
+        self.threads.append(threading.current_thread().name)
+        self.release.wait(10)
+        return "late"
+
+
+@pytest.mark.parametrize("method", ["__str__", "model_dump", "to_dict", "tolist"])
+async def test_a_result_that_blocks_when_it_is_asked_is_given_up_at_the_deadline_and_counted(
+    executor: ToolExecutor, method: str
+) -> None:
+    release = threading.Event()
+    value = type("Slow", (Blocks,), {method: lambda self: self.wait()})(release)
+    for made in returns(value):
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__, timeout=0.02)
+        assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)
+    assert set(value.threads) == {"toolrun"}
+    assert sum(executor.health().abandoned.values()) == 4
+    release.set()
+
+
+async def test_an_exception_that_blocks_when_it_is_asked_is_given_up_at_the_deadline(executor: ToolExecutor) -> None:
+    release = threading.Event()
+    error = exception_with("__str__", lambda self: str(release.wait(10)))
+    for made in raises(error):
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__, timeout=0.02)
+        assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)
+    release.set()
+
+
+async def test_with_too_many_threads_abandoned_a_result_that_needs_one_is_refused_as_unknown() -> None:
+    release = threading.Event()
+    executor = ToolExecutor(ToolManager(), limits=Limits(max_abandoned=1))
+    value = type("Slow", (Blocks,), {"__str__": lambda self: self.wait()})(release)
+    executor.manager.add(returns(value)[0])
+    first = await executor.execute("suspends", timeout=0.02)
+    second = await executor.execute("suspends", timeout=0.02)
+    assert (first.error_kind, second.error_kind) == (ErrorKind.TIMEOUT, ErrorKind.OVERLOADED)
+    assert second.side_effects is SideEffects.UNKNOWN, "the tool has run"
+    release.set()
+    await executor.close()
+
+
+class Endless(Sequence[int]):
+    """A sequence that has an item for every index."""
+
+    def __len__(self) -> int:
+        return 1 << 60
+
+    def __getitem__(self, index: Any) -> Any:
+        return index
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield 1
+
+
+async def test_a_sequence_without_end_is_cut_or_given_up(
+    executor: ToolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolrun.worker.normalise._MAX_ITEMS", 20_000)
+    for made in returns(Endless()):
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__)
+        assert isinstance(result.result, list)
+        assert (len(result.result), result.result[-1]) == (20_001, "…")
+
+
+@dataclass
+class Point:
+    x: int
+    y: Any = None
+
+
+@pytest.mark.parametrize(
+    ("value", "is_small"),
+    [
+        (None, True),
+        ("x" * 5_000_000, True),
+        ("é" * 1_000_000, False),
+        (["x" * 5_000_000], False),
+        ({"a": [1, 2.5, True, None, ("b", b"c")]}, True),
+        (list(range(10_001)), False),
+        ({str(n): n for n in range(10_001)}, False),
+        ({1: 2}, False),
+        ([1 << 3_000_000] * 100, False),
+        (Point(1), True),
+        (Point(1, object()), False),
+        (object(), False),
+        ({1, 2}, False),
+        (range(3), False),
+        (Content([{"type": "text", "text": "x"}]), True),
+        (Content([{"type": "text", "text": "x" * 1_000_000}]), False),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_only_what_is_plain_and_small_is_settled_on_the_loop(value: object, is_small: bool) -> None:
+    assert is_quick(value, None) is is_small
+
+
+def test_a_value_that_holds_itself_is_not_small() -> None:
+    cycle: list[object] = []
+    cycle.append(cycle)
+    assert not is_quick(cycle, None)
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        return "odd"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_plain"),
+    [
+        (ValueError("x"), True),
+        (ToolError("x"), True),
+        (KeyError("x"), True),
+        (FileNotFoundError(2, "no", "file"), True),
+        (SystemExit(1), True),
+        (ValueError(object()), False),
+        (ValueError("x", ["y" * 1_000_000]), False),
+        (Odd(), False),
+        (ExceptionGroup("g", [Odd()]), False),
+    ],
+    ids=repr,
+)
+def test_only_the_text_of_a_plain_exception_is_made_on_the_loop(error: BaseException, is_plain: bool) -> None:
+    assert is_quick(None, error) is is_plain
+
+
+def large_values() -> list[object]:
+    cycle: dict[str, object] = {"n": 1}
+    cycle["self"] = cycle
+    return [
+        list(range(30_000)),
+        [[n, str(n), {"n": n, "t": (n,)}] for n in range(5_000)],
+        {str(n): {"n": [n]} for n in range(12_000)},
+        {n: Point(n) for n in range(12_000)},
+        ["x" * 600_000, "é\ud800" * 1_000, {"z": ["y" * 600_000]}],
+        [float("nan"), 2**70, *range(11_000)],
+        [cycle, *range(11_000)],
+        {3, 1, 2},
+        set(range(25_000)),
+        b"\xff" * 1_500_000,
+        ("é" * 700_000).encode(),
+        "\U0001f600" * 700_000,
+        range(25_000),
+    ]
+
+
+@pytest.mark.parametrize("value", large_values(), ids=lambda it: type(it).__name__)
+def test_a_large_value_gets_the_same_data_and_text_as_in_one_go(value: object) -> None:
+    settled, error = settle(value, None, "t", None, 1000)
+    assert error is None
+    assert isinstance(settled, Settled)
+    expected = normalise(value)
+    assert settled.data == expected
+    assert settled.text == shorten(render(expected), 1000)
+
+
+async def test_the_text_of_a_large_result_is_made_before_the_caller_asks(executor: ToolExecutor) -> None:
+    executor.manager.add(returns(list(range(40_000)))[0])
+    result = await executor.execute("suspends")
+    assert result.rendered is not None
+    assert result.text == result.rendered == shorten(render(list(range(40_000))), executor.limits.max_result_chars)
+
+
+async def test_a_plain_function_settles_in_its_own_thread(executor: ToolExecutor) -> None:
+    seen: list[int] = []
+
+    class Value:
+        def model_dump(self) -> int:
+            seen.append(threading.get_ident())
+            return 1
+
+    @executor.manager.add
+    def blocks() -> Any:
+        """Block."""
+        seen.append(threading.get_ident())
+        return Value()
+
+    assert (await executor.execute("blocks")).result == 1
+    assert len(seen) == 2
+    assert seen[0] == seen[1] != threading.get_ident()
