@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.json import INT64, JSON, dumps_leniently, loads
+from toolrun.text import visible
 from toolrun.worker.normalise import Walk, clean, step, walk
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ _CONTENT_KEYS: Final = frozenset(
     {"text", "data", "base64", "source", "resource", "uri", "url", "image_url", "file", "file_id", "mimeType"}
 )
 """What a content block holds its content in: a list of `{"type": "file", "name": …}` is data."""
+_MAX_NAMES: Final = 10
+_MAX_NAME: Final = 80
+"""How many of the ignored arguments a model is told of, and the characters of each."""
 
 _SMALL_VALUES: Final = 10_000
 _SMALL_CHARS: Final = 500_000
@@ -82,6 +86,8 @@ class ToolResult:
     """The blocks for a model, if the tool returned any: text, images, audio, resources."""
     rendered: str | None = field(default=None, repr=False, compare=False)
     """Of a large result: `text`, made beforehand, because making it takes long."""
+    dropped: tuple[str, ...] = ()
+    """Arguments that the tool does not know: it did not get them."""
 
     @property
     def success(self) -> bool:
@@ -97,12 +103,22 @@ class ToolResult:
     @property
     def text(self) -> str:
         """What a model reads."""
-        if self.rendered is not None:
-            return self.rendered
-        if self.error is None:
-            return shorten(render(list(self.content) or self.result), self.max_chars)
-        head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
-        return shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
+        text = self.rendered
+        if text is None and self.error is None:
+            text = shorten(render(list(self.content) or self.result), self.max_chars)
+        elif text is None:
+            head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
+            text = shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
+        return f"{text}\n{self.note}" if self.dropped else text
+
+    @property
+    def note(self) -> str:
+        """What a model should know of how the call was read; mostly nothing."""
+        if not self.dropped:
+            return ""
+        names = ", ".join(visible(name[:_MAX_NAME]) for name in self.dropped[:_MAX_NAMES])
+        more = len(self.dropped) - _MAX_NAMES
+        return f"Note: ignored unknown arguments: {names}" + (f" and {more} more" if more > 0 else "")
 
 
 def render(value: JSON) -> str:

@@ -130,7 +130,7 @@ async def test_s1_2_2_type_checking(project: Project) -> None:
         ({"level": None, "label": "x"}, "'level' must be integer, got null (null)"),
         ({"level": "three", "label": "x"}, "'level' must be integer, got \"three\" (string)"),
         ({"level": 3, "label": 7}, "'label' must be string, got 7 (integer)"),
-        ({"level": 3, "label": ["x"]}, "'label' must be string, got [\"x\"] (array)"),
+        ({"level": 3, "label": ["x", "y"]}, '\'label\' must be string, got ["x", "y"] (array)'),
     ]
     async with project.open() as runtime:
         for arguments in fine:
@@ -167,6 +167,7 @@ async def test_s1_2_4_allow_extra_parameters(project: Project) -> None:
         result, received = await call(runtime, {"on": True, "colour": "red", "speed": {"deep": [None]}})
         assert result.success
         assert received == [{"on": True}]
+        assert result.dropped == ("colour", "speed")
         refused, received = await call(runtime, {"on": 7, "colour": "red"})
         assert refused.error == "Invalid parameters: 'on' must be boolean, got 7 (integer)"
         assert received == []

@@ -74,7 +74,7 @@ async def test_s3_11_2_built_in_tools_are_not_affected(project: Project) -> None
         declaration("get_time", {"type": "builtin", "handler": "get_current_datetime"}, time_zone={"type": "string"})
     )
     async with opened(project) as runtime:
-        plain = ObjectTool(schema={"type": "object", "properties": {"deviceName": {}}, "additionalProperties": True})
+        plain = ObjectTool(schema={"type": "object", "properties": {"device_name": {}}, "additionalProperties": True})
         runtime.manager.add(plain)
         result = await runtime.executor.execute("object", {"device_name": "Switch One", "command": "on"})
         assert plain.received == [{"device_name": "Switch One", "command": "on"}]

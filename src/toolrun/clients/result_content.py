@@ -84,7 +84,7 @@ def render_result(
             lines.append(wording.image_not_shown.format(kind=_media_type(block)))
         else:
             lines.append(render([block]))
-    text = shorten("\n".join(lines), limit)
+    text = "\n".join(filter(None, (shorten("\n".join(lines), limit), result.note)))
     if not images or image_support is ImageSupport.AFTER_RESULTS:
         return text or "(an image, shown below)", images
     return [*([{"type": "text", "text": text}] if text else []), *images], []

@@ -40,7 +40,7 @@ from toolrun.execution.thread import Threads
 from toolrun.json import INT64
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult, normalise_result
-from toolrun.text import close_names, show, shown_name
+from toolrun.text import close_names, show, shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 
@@ -152,7 +152,7 @@ class ToolExecutor:
             value, error = None, refused if type(name) is str else self._unknown(name)
         if error is not None:
             result = self._failed(call, error, repairs, value)
-        elif type(value) is int and -INT64 < value < INT64:  # needs no second look, and a look would cost a call
+        elif type(value) is int and -INT64 < value < INT64 and not call.dropped:  # a second look would cost a call
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:
@@ -268,7 +268,11 @@ class ToolExecutor:
         )
 
     def _check(self, prepared: PreparedTool, call: Call) -> tuple[Repair, ...]:
-        checked = prepared.schema.check(call.arguments, strict=self.limits.strict, rename=prepared.rename)
+        names = (call.name, prepared.name)
+        checked = prepared.schema.check(
+            call.arguments, strict=self.limits.strict, rename=prepared.rename, tool_names=names
+        )
+        call.dropped = checked.dropped
         if checked.renamed:
             logger.info("%s: %s → %s", call.name, _names(checked.renamed), _names(checked.renamed.values()))
         if checked.problems:
@@ -278,8 +282,6 @@ class ToolExecutor:
                 explain_problems(checked.problems),
                 detail=f"Parameters of {prepared.name}:\n{prepared.schema.describe()}",
             )
-        if checked.dropped:
-            logger.info("%s: dropped arguments that it does not take: %s", call.name, ", ".join(checked.dropped))
         call.arguments = checked.arguments
         return checked.repairs
 
@@ -352,7 +354,8 @@ class ToolExecutor:
             plain, blocks = normalise_result(value)
         took = (perf_counter() - call.started) * 1000
         call_id = call.given_id or ""
-        result = ToolResult(call.name, plain, None, None, took, call_id, self._max_chars, repairs, content=blocks)
+        given = (call.name, plain, None, None, took, call_id, self._max_chars, repairs)
+        result = ToolResult(*given, content=blocks, dropped=call.dropped)
         result.rendered = text
         return result
 
@@ -374,6 +377,7 @@ class ToolExecutor:
             repairs,
             failure.side_effects,
             failure.detail,
+            dropped=call.dropped,
         )
 
     def _start(self, call: Call) -> None:
@@ -397,4 +401,4 @@ def _identity(value: object) -> object:
 
 def _names(names: Iterable[str]) -> str:
     """`{device_name: "...", level: "..."}`: which arguments, but not their values."""
-    return "{" + ", ".join(f'{name}: "..."' for name in names) + "}"
+    return "{" + ", ".join(f'{visible(name)}: "..."' for name in names) + "}"

@@ -1,6 +1,7 @@
 """One structured line for each call, through the standard `logging` (logger `toolrun.call`).
 
-Failures are errors, refused calls and slow ones are warnings, the rest is info. The line is for people; the same data
+Failures are errors; refused calls, slow ones and those with arguments that the tool ignored are warnings, the rest is
+info. The line is for people; the same data
 is in `record.call` for formatters that write JSON.
 
 It runs on the event loop, so it looks at the beginning of a large value only, and asks no foreign object for anything.
@@ -47,12 +48,12 @@ class LogObserver(Observer):
     def call_finished(self, call: Call, result: ToolResult) -> None:
         kind = result.error_kind
         slow = result.execution_time_ms > self._slow_ms
-        if kind is None and not slow and not _is_enabled_for(_INFO):
+        if kind is None and not slow and not result.dropped and not _is_enabled_for(_INFO):
             return  # most calls, in most programs
         if kind is not None:
             level = logging.WARNING if kind in _REFUSED else logging.ERROR
         else:
-            level = logging.WARNING if slow else logging.INFO
+            level = logging.WARNING if slow or result.dropped else logging.INFO
         if not _is_enabled_for(level):
             return
         excerpt = _Excerpt()
@@ -66,6 +67,8 @@ class LogObserver(Observer):
             "arguments": _shown(redactor, arguments) if isinstance(arguments, str) else redactor.value(arguments),
             "repairs": [redactor.text(str(repair)) for repair in result.repairs[:_MAX_REPAIRS]],
         }
+        if result.dropped:
+            fields["ignored"] = _shown(redactor, ", ".join(result.dropped))
         if kind is None:
             fields["result"] = _UNSEEN if excerpt.is_cut else _shown(redactor, _Excerpt().of(result.result))
         else:

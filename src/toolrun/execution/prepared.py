@@ -29,7 +29,7 @@ from toolrun.execution.thread import Job
 from toolrun.json import JSON
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.function import FunctionTool
-from toolrun.tools.protocol import Tool, is_seconds, schema_of
+from toolrun.tools.protocol import Tool, is_seconds, origin_of, schema_of
 
 Invoke: TypeAlias = Callable[[dict[str, JSON]], object]
 Run: TypeAlias = Callable[[Call, LoopState], "Outcome | Body"]
@@ -61,12 +61,12 @@ class PreparedTool:
         from toolrun.schema import ArgumentSchema  # here, because importing toolrun should not load a validator
 
         try:
-            self.schema = ArgumentSchema(schema_of(tool))
+            self.schema = ArgumentSchema(schema_of(tool), origin_of(tool))
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{tool.name}': {error}") from error
         self.rename = getattr(tool, "rename_arguments", None)
         """Of a tool whose parameters may be called by other names: gives them their own."""
-        self.is_valid = self.schema.fast_validator(only_listed_names=self.rename is not None)
+        self.is_valid = self.schema.fast_validator()
         own: Any = getattr(tool, "timeout", None)  # foreign objects may mean something else by it
         self.timeout: float = settings.timeout or (own if is_seconds(own) else timeout)
         self.concurrency = settings.concurrency

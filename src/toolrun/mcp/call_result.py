@@ -138,13 +138,18 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
         meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
         if result.side_effects is not None:
             meta["toolrun/sideEffects"] = str(result.side_effects)
-        return {"content": [_text(shorten(text, result.max_chars))], "isError": True, "_meta": meta}
+        return {"content": [_text(shorten(text, result.max_chars)), *_note(result)], "isError": True, "_meta": meta}
     blocks = [_write_block(block, result.max_chars) for block in result.content]
-    content = cast(JSON, blocks or [{"type": "text", "text": result.text}])
+    content = cast(JSON, [*(blocks or [_text(shorten(render(result.result), result.max_chars))]), *_note(result)])
     answer: dict[str, JSON] = {"content": content, "isError": False}
     if isinstance(result.result, dict) and (has_output_schema or result.content):
         answer["structuredContent"] = result.result
     return answer
+
+
+def _note(result: ToolResult) -> list[Block]:
+    """In a block of its own: a client may read the result as JSON."""
+    return [_text(result.note)] if result.note else []
 
 
 def _write_block(block: Block, max_chars: int | None) -> Block:

@@ -1,25 +1,45 @@
 """The JSON Schema of a tool's arguments: compiled once, then asked about every call. Pure.
 
 `is_valid` only says yes or no; `fast_validator` does so for the hot path. `check` is for what is not valid as it came:
-it reads JSON text, repairs, drops what the schema does not know, and explains the rest. Knows neither tools nor calls.
+it reads JSON text, finds out what was meant by names that the schema does not know, repairs, and explains the rest.
+Knows neither tools nor calls.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from toolrun.json import JSON, JSONDecodeError, Schema, loads
+from toolrun.json import INT64, JSON, JSONDecodeError, Schema, loads
 from toolrun.schema.description import describe
-from toolrun.schema.explain import Problem, problems_of, unknown
-from toolrun.schema.repair import Repair, repair
+from toolrun.schema.explain import MAX_PROBLEMS, Problem, problems_of, unknown
+from toolrun.schema.lenient import UnreadableError, read_object
+from toolrun.schema.names import lookalikes, match_names, renamed
+from toolrun.schema.origin import Origin
+from toolrun.schema.repair import Repair, Rules, repair
 from toolrun.schema.validator import CompiledSchema
-from toolrun.schema.value import MAX_NESTING, MAX_TEXT, is_too_deep, join, local_reference, pointer, size, type_of
-from toolrun.text import is_encodable, printable, show
+from toolrun.schema.value import (
+    MAX_NESTING,
+    MAX_TEXT,
+    NotJSONError,
+    is_plain,
+    is_too_deep,
+    local_reference,
+    pointer,
+    size,
+    to_plain,
+    type_of,
+)
+from toolrun.text import printable, show
 
-_WRAPPERS = frozenset({"args", "arguments", "input", "kwargs", "parameters", "params"})
+_WRAPPERS = frozenset(
+    {"args", "arguments", "function_args", "input", "kwargs", "parameters", "params", "properties", "tool_input"}
+)
+_MAX_WRAPPERS = 3
+"""Wrappers around each other."""
+_MAX_EXTRAS = 100
+"""Names that the schema does not know and that are still looked at one by one; more are no accident."""
 _OPENERS = (
     "additionalProperties",
     "patternProperties",
@@ -60,91 +80,147 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_recursive", "_known", "_validate", "names", "schema")
+    __slots__ = ("_compiled", "_is_closed", "_is_passing", "_known", "_origin", "_validate", "names", "schema")
 
-    def __init__(self, schema: Mapping[str, JSON]) -> None:
+    def __init__(self, schema: Mapping[str, JSON], origin: Origin = Origin.DECLARED) -> None:
         self.schema = schema
-        self._compiled = CompiledSchema(schema)
+        self._origin = origin
+        self._compiled = CompiledSchema(schema, is_closing=origin is Origin.SIGNATURE)
         self._validate: Callable[[object], bool] = self._compiled.validator.is_valid
-        self._is_recursive = self._compiled.is_recursive
-        names: set[str] = set()
-        is_open = _collect_names(self._compiled.root, self._compiled.root, names, set())
+        root = self._compiled.root
+        found = _Names(root)
         # {"type": "object"} names nothing, so it leaves everything to the tool. {"properties": {}} says: no arguments.
-        is_open |= not names and not self._compiled.root.keys() & {"properties", "additionalProperties"}
-        self.names = frozenset(names)
+        is_open = found.is_open or (not found.names and not root.keys() & {"properties", "additionalProperties"})
+        self.names = frozenset(found.names)
         """The parameters that the schema names; an open one takes others as well."""
         self._known = None if is_open else self.names
+        self._is_closed = found.is_closed and origin is not Origin.SIGNATURE
+        """Whether somebody decided that other names are refused."""
+        self._is_passing = origin is Origin.SERVER
+        """Whether other names, if nothing is said of them, are for the tool to judge."""
 
     def is_valid(self, arguments: object) -> bool:
-        """Whether these are arguments that the tool can be given as they are. NaN counts as null here."""
+        """Whether these are arguments that the tool can be given as they are."""
         try:
             return (
-                isinstance(arguments, dict)
-                and (self._known is None or arguments.keys() <= self._known)
-                # Validation recurses without a limit where the schema does: a deep value would end the process.
-                and not (self._is_recursive and is_too_deep(arguments))
+                is_plain(arguments)
+                and (self._known is None or cast("dict[str, JSON]", arguments).keys() <= self._known)
                 and self._validate(arguments)
             )
-        except ValueError:  # not JSON: keys that are no text, sets, lone surrogates
+        except ValueError:  # the validator gives up
             return False
 
-    def fast_validator(self, *, only_listed_names: bool = False) -> Callable[[object], bool]:
-        """What does the same as `is_valid` for the hot path. It may raise ValueError for what is not JSON.
+    def fast_validator(self) -> Callable[[object], bool]:
+        """What does the same as `is_valid` for the hot path, but leaves every name that is not listed to `check`.
 
-        With `only_listed_names` also an open schema takes no names but those that it lists.
+        It may raise ValueError, as the validator does.
         """
+        names, validate, is_valid = self.names, self._validate, self.is_valid
         root = self._compiled.root
-        validate: Callable[[object], bool] = self.is_valid
-        if root.get("type") == "object" and root.get("additionalProperties") is False and not self._is_recursive:
-            validate = self._validate  # refuses whatever `is_valid` would look for itself
-        if not only_listed_names:
-            return validate
-        names = self.names
-        return lambda arguments: isinstance(arguments, dict) and arguments.keys() <= names and validate(arguments)
+        if not names:
+            return is_valid
+        # The validator then refuses other names itself.
+        is_strict = root.get("type") == "object" and root.get("additionalProperties") is False
 
-    def check(self, arguments: object, *, strict: bool = False, rename: Rename | None = None) -> Checked:
-        """The arguments as the tool gets them, or why it cannot be given them. Never raises."""
-        is_named = rename is None or (isinstance(arguments, dict) and arguments.keys() <= self.names)
-        if is_named and isinstance(arguments, dict) and self.is_valid(arguments):
+        def is_valid_fast(arguments: object) -> bool:
+            if type(arguments) is not dict:
+                return False
+            for value in arguments.values():
+                kind = type(value)
+                if kind is int:
+                    if -INT64 <= value < INT64:
+                        continue
+                elif kind is str:
+                    if value.isascii():
+                        continue
+                elif kind is bool or value is None:
+                    continue
+                return arguments.keys() <= names and is_valid(arguments)
+            return (is_strict or arguments.keys() <= names) and validate(arguments)
+
+        return is_valid_fast
+
+    def check(
+        self,
+        arguments: object,
+        *,
+        strict: bool = False,
+        rename: Rename | None = None,
+        tool_names: Collection[str] = (),
+    ) -> Checked:
+        """The arguments as the tool gets them, or why it cannot be given them. Never raises.
+
+        `tool_names` are those of the tool itself, which a model may have sent along.
+        """
+        if isinstance(arguments, dict) and arguments.keys() <= self.names and self.is_valid(arguments):
             return Checked(arguments)
-        given, repairs = _read(arguments)
+        given, read = _read(arguments)
         if isinstance(given, Problem):
             return Checked({}, problems=(given,))
-        given, unwrapped = self._unwrap(given)
-        before, renamed = given, dict[str, str]()
-        if rename is not None:
-            given, renamed = rename(given)
-        named = [Repair("", {old: before[old]}, {new: before[old]}, "parameter name") for old, new in renamed.items()]
-        kept, extras = self._split(given)
-        kept, changes = repair(kept, self._compiled.root, self._compiled.is_valid_at)
-        problems = self._problems(kept, extras)
-        if strict:
-            problems += tuple(unknown("", name, self._known or ()) for name in extras)
-        dropped = () if strict else tuple(extras)
-        return Checked(kept, (*repairs, *unwrapped, *named, *changes), dropped, problems, renamed)
+        given, names, changes = self._find_names(given, rename, tool_names)
+        kept, extras, refused = self._sort(given, strict)
+        rules = Rules(has_defaults=self._origin is Origin.SIGNATURE, is_strict=strict)
+        kept, repairs, below = repair(kept, self._compiled.root, self._compiled.is_valid_at, rules)
+        found = self._problems(kept, extras)
+        # Not twice: a name that is close to a missing one is mentioned there.
+        problems = found + tuple(it for it in refused if not any(f"(you sent '{it.path}')" in _.message for _ in found))
+        dropped = () if refused or kept.keys() >= set(extras) else tuple(extras)
+        return Checked(kept, (*read, *changes, *repairs), (*dropped, *below), problems, names)
 
     def describe(self) -> str:
         """The parameters for a model, one a line."""
         return describe(self._compiled.root)
 
-    def _unwrap(self, given: dict[str, JSON]) -> tuple[dict[str, JSON], tuple[Repair, ...]]:
-        """What is in `{"args": {…}}`, if the schema knows no such name."""
-        name, inner = next(iter(given.items())) if len(given) == 1 else ("", None)
-        if self._known is None or name not in _WRAPPERS or name in self._known:
-            return given, ()
-        if isinstance(inner, str):
-            inner = _parsed(inner)
-        if not isinstance(inner, dict) or is_too_deep(inner):
-            return given, ()
-        return inner, (Repair("", given, inner, f"arguments wrapped in '{name}'"),)
+    def _find_names(
+        self, given: dict[str, JSON], rename: Rename | None, tool_names: Collection[str]
+    ) -> tuple[dict[str, JSON], dict[str, str], list[Repair]]:
+        """The arguments under the names of the schema, taken out of what they are wrapped in."""
+        names: dict[str, str] = {}
+        changes: list[Repair] = []
+        for _ in range(_MAX_WRAPPERS + 1):
+            before, found = given, dict[str, str]()
+            if rename is not None:
+                given, found = rename(given)
+            matched = match_names(given, self.names)
+            given = cast("dict[str, JSON]", renamed(given, matched)) if matched else given
+            for old, new in {**found, **matched}.items():
+                names[old] = new
+                changes.append(Repair("", {old: before[old]}, {new: before[old]}, "parameter name"))
+            wrapped = self._wrapped(given, tool_names)
+            if wrapped is None:
+                break
+            name, inner = wrapped
+            changes.append(Repair("", given, inner, f"arguments wrapped in '{name}'"))
+            given = inner
+        return given, names, changes
 
-    def _split(self, given: dict[str, JSON]) -> tuple[dict[str, JSON], list[str]]:
-        """The arguments that the schema knows, and the names of the others."""
+    def _wrapped(self, given: dict[str, JSON], tool_names: Collection[str]) -> tuple[str, dict[str, JSON]] | None:
+        """What is in `{"args": {…}}` or `{"name": …, "arguments": {…}}`, if the schema knows no such names."""
+        if self._known is None or not given or not self._known.isdisjoint(given):
+            return None
+        name = next((name for name in given if name in _WRAPPERS), "")
+        others = given.keys() - {name}
+        if not name or not (not others or (others == {"name"} and _is_name_of(given["name"], tool_names))):
+            return None
+        inner = _object_in(given[name])
+        return None if inner is None else (name, inner)
+
+    def _sort(self, given: dict[str, JSON], strict: bool) -> tuple[dict[str, JSON], list[str], tuple[Problem, ...]]:
+        """The arguments for the tool, the names that the schema does not know, and why the call is refused for them."""
         known = self._known
         if known is None or given.keys() <= known:
-            return given, []
+            return given, [], ()
         kept = {name: value for name, value in given.items() if name in known}
-        return kept, [name for name in given if name not in known]
+        extras = [name for name in given if name not in known]
+        close = lookalikes(extras[:_MAX_EXTRAS], known)
+        refused = extras
+        if not (strict or self._is_closed or not kept or len(extras) > _MAX_EXTRAS):
+            refused = [name for name in extras if name in close or _is_wrapper(name, given[name])]
+        if refused:
+            problems = tuple(unknown("", name, close.get(name)) for name in refused[:MAX_PROBLEMS])
+            more = len(refused) - len(problems)
+            return kept, extras, problems + ((Problem("", f"and {more} more unknown parameters"),) if more else ())
+        return given if self._is_passing else kept, extras, ()
 
     def _problems(self, arguments: dict[str, JSON], extras: list[str]) -> tuple[Problem, ...]:
         try:
@@ -170,36 +246,49 @@ class ArgumentSchema:
         return tuple(found) or (_UNFIT,)
 
 
-def _collect_names(schema: Schema, root: Schema, names: set[str], seen: set[int]) -> bool:
-    """Gathers the names that the schema may know. True if it is open to others, or if that cannot be told."""
-    if id(schema) in seen:
-        return False
-    seen.add(id(schema))
-    properties, required = schema.get("properties"), schema.get("required")
-    names.update(properties if isinstance(properties, dict) else ())
-    names.update(str(name) for name in (required if isinstance(required, list) else ()))
-    is_open = any(schema.get(keyword, False) is not False for keyword in _OPENERS)
-    parts: list[JSON] = [schema.get(keyword) for keyword in ("if", "then", "else", "not")]
-    if "$ref" in schema:
-        target = local_reference(root, schema["$ref"])
-        is_open = is_open or target is None
-        parts.append(target[1] if target else None)
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        members = schema.get(keyword)
-        parts.extend(members if isinstance(members, list) else ())
-    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-        dependents = schema.get(keyword)
-        for name, needed in dependents.items() if isinstance(dependents, dict) else ():
-            names.update([name, *(str(other) for other in (needed if isinstance(needed, list) else ()))])
-            parts.append(needed)
-    for part in parts:
-        if isinstance(part, dict) and _collect_names(part, root, names, seen):
-            is_open = True
-    return is_open
+class _Names:
+    """The names that a schema may know, and what it says of others."""
+
+    def __init__(self, root: Schema) -> None:
+        self.names: set[str] = set()
+        self.is_closed = False
+        """Whether it refuses others."""
+        self.is_open = False
+        """Whether it takes others, or that cannot be told."""
+        self._root = root
+        self._seen: set[int] = set()
+        self._collect(root, is_rule=True)
+
+    def _collect(self, schema: JSON, *, is_rule: bool) -> None:
+        """`is_rule`: the arguments must fit this part, or one that stands beside it."""
+        if not isinstance(schema, dict) or id(schema) in self._seen:
+            return
+        self._seen.add(id(schema))
+        properties, required = schema.get("properties"), schema.get("required")
+        self.names.update(properties if isinstance(properties, dict) else ())
+        self.names.update(str(name) for name in (required if isinstance(required, list) else ()))
+        self.is_open |= any(schema.get(keyword, False) is not False for keyword in _OPENERS)
+        closers = ("additionalProperties", "unevaluatedProperties")
+        self.is_closed |= is_rule and any(schema.get(keyword) is False for keyword in closers)
+        if "$ref" in schema:
+            target = local_reference(self._root, schema["$ref"])
+            self.is_open |= target is None
+            self._collect(target[1] if target else None, is_rule=is_rule)
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            members = schema.get(keyword)
+            for member in members if isinstance(members, list) else ():
+                self._collect(member, is_rule=is_rule)
+        for keyword in ("if", "then", "else", "not"):
+            self._collect(schema.get(keyword), is_rule=False)
+        for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            dependents = schema.get(keyword)
+            for name, needed in dependents.items() if isinstance(dependents, dict) else ():
+                self.names.update([name, *(str(other) for other in (needed if isinstance(needed, list) else ()))])
+                self._collect(needed, is_rule=False)
 
 
 def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, ...]]:
-    """The arguments as an object of JSON values; they may come as JSON text."""
+    """The arguments as an object of plain JSON values; they may come as JSON text."""
     value = arguments
     repairs: tuple[Repair, ...] = ()
     if isinstance(value, str | bytes | bytearray):
@@ -208,53 +297,58 @@ def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, .
         try:
             value = loads(value) if value.strip() else None
         except JSONDecodeError as error:
-            return Problem("", f"the arguments are not valid JSON: {error}"), ()
-        inner = _parsed(value) if isinstance(value, str) else None
-        if isinstance(value, str) and isinstance(inner, dict):
+            text = _decoded(cast("str | bytes | bytearray", arguments))
+            value = _object_in(text)
+            if value is None:
+                return Problem("", f"the arguments are not valid JSON: {error}"), ()
+            repairs = (Repair("", text, value, "almost valid JSON"),)
+        inner = _object_in(value) if isinstance(value, str) else None
+        if inner is not None:
             repairs = (Repair("", value, inner, "arguments encoded as JSON twice"),)
             value = inner
+    if isinstance(value, Mapping) and not isinstance(value, dict):
+        value = dict(value)
     if value is None:
         return {}, repairs
     if not isinstance(value, dict):
         return Problem("", f"the arguments must be an object, got {show(value)} ({type_of(value)})"), ()
-    return _not_json(value) or value, repairs
+    return (value if is_plain(value) else _plain(value)), repairs
 
 
-def _parsed(text: str) -> JSON:
-    """The value of a JSON text; `None` if it is none."""
-    try:
-        return loads(text) if len(text) <= MAX_TEXT else None
-    except JSONDecodeError:
-        return None
-
-
-def _not_json(arguments: dict[str, JSON]) -> Problem | None:
-    """The first thing in the arguments that JSON cannot express."""
+def _plain(arguments: dict[str, JSON]) -> dict[str, JSON] | Problem:
+    """The arguments as plain JSON values, or the first thing in them that JSON cannot express."""
     if is_too_deep(arguments):
         return Problem("", f"the arguments are nested deeper than {MAX_NESTING} levels: make them flatter")
-    stack: list[tuple[str, object]] = [("", arguments)]
-    while stack:
-        path, held = stack.pop()
-        items = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, list | tuple) else ()
-        for key, item in items:
-            if isinstance(held, dict) and not (isinstance(key, str) and is_encodable(key)):
-                return Problem(path, f"the name {show(key)} is not valid text")
-            fault = _fault(item)
-            if fault:
-                where = join(path, key)
-                return Problem(where, f"'{where}' {fault}")
-            if isinstance(item, dict | list | tuple):
-                stack.append((join(path, key), item))
-    return None
+    try:
+        return cast("dict[str, JSON]", to_plain(arguments))
+    except NotJSONError as error:
+        return Problem(error.path, str(error))
 
 
-def _fault(value: object) -> str | None:
-    match value:
-        case str():
-            return None if is_encodable(value) else f"is not valid text: {show(value)} holds half a character"
-        case float():
-            return None if math.isfinite(value) else f"must be a number, got {show(value)}"
-        case None | bool() | int() | list() | tuple() | dict():
-            return None
-        case _:
-            return f"is a {type(value).__name__}, which JSON cannot express"
+def _decoded(text: str | bytes | bytearray) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
+
+
+def _object_in(value: JSON) -> dict[str, JSON] | None:
+    """The object that a value is or spells; `None` if it is none."""
+    if isinstance(value, str):
+        try:
+            value = loads(value) if len(value) <= MAX_TEXT else None
+        except JSONDecodeError:
+            try:
+                value = read_object(cast(str, value))
+            except UnreadableError:
+                return None
+    return value if isinstance(value, dict) and is_plain(value) else None
+
+
+def _is_wrapper(name: str, value: JSON) -> bool:
+    """Whether arguments seem to be wrapped in this one: then it is no extra that can be left out."""
+    return name in _WRAPPERS and _object_in(value) is not None
+
+
+def _is_name_of(value: JSON, tool_names: Collection[str]) -> bool:
+    """Whether this is the name of the tool. A server's tool has it behind the name of the server."""
+    if not isinstance(value, str) or not value:
+        return False
+    return not tool_names or any(name == value or name.endswith(f"__{value}") for name in tool_names)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolrun.json import JSON, Schema
+from toolrun.schema.names import lookalikes
 from toolrun.schema.value import join, type_of
 from toolrun.text import close_names, plural, printable, show
 
@@ -79,9 +80,8 @@ def problems_of(
     return (*problems[:MAX_PROBLEMS], *rest)
 
 
-def unknown(path: str, name: str, known: Iterable[str]) -> Problem:
+def unknown(path: str, name: str, meant: str | None) -> Problem:
     """A name that the schema does not have, with the one that may be meant."""
-    meant = next(iter(close_names(name, known, 1)), None)
     hint = f" (did you mean {_quote(join(path, meant))}?)" if meant else ""
     full = join(path, name)
     return Problem(full, f"unknown parameter {_quote(full)}{hint}")
@@ -203,9 +203,11 @@ class _Case:
                 return [Problem(join(path, kind.property), f"missing {self._missing(fault)}")]
             case "AdditionalProperties" | "UnevaluatedProperties":
                 known = properties_of(_at(self.schema, fault.rule[:-1]))
-                return [unknown(path, extra, known) for extra in kind.unexpected]
+                extras = kind.unexpected[: MAX_PROBLEMS + 1]
+                close = lookalikes(extras, known)
+                return [unknown(path, extra, close.get(extra)) for extra in extras]
             case "FalseSchema" if fault.rule[-1:] in (["additionalProperties"], ["unevaluatedProperties"]):
-                return [unknown(path, extra, ()) for extra in (value if isinstance(value, dict) else ())]
+                return [unknown(path, extra, None) for extra in (value if isinstance(value, dict) else ())]
             case "AnyOf" | "OneOfNotValid":
                 return self._no_form(fault, value)
             case "Custom":

@@ -1,8 +1,8 @@
 """Arguments as models send them, made into arguments as the schema wants them. Pure.
 
-Models send `"5"` for 5, `'["x"]'` for a list, `"ON "` for `"on"`. What can be read in exactly one way is changed and
-recorded; everything else is left as it is for the schema to refuse. A value that is valid where it stands is never
-touched, and the caller's objects are never changed: what differs is copied.
+Models send `"5"` for 5, `'["x"]'` for a list, `"ON "` for `"on"`, `null` for what they leave out. What can be read in
+exactly one way is changed and recorded; everything else is left as it is for the schema to refuse. A value that is
+valid where it stands is never touched, and the caller's objects are never changed: what differs is copied.
 
 Whether a value is valid for a part of the schema is asked of `is_valid_at(pointer, value)`; how schemas are compiled is
 not known here, nor what becomes of a value that is still not valid.
@@ -17,7 +17,20 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from toolrun.json import JSON, JSONDecodeError, Schema, loads
-from toolrun.schema.value import MAX_TEXT, is_too_deep, join, local_reference, lookup, pointer, same, size, type_of
+from toolrun.schema.lenient import UnreadableError, read_value
+from toolrun.schema.names import lookalikes, match_names
+from toolrun.schema.value import (
+    CLOSED,
+    MAX_TEXT,
+    is_plain,
+    join,
+    local_reference,
+    lookup,
+    pointer,
+    same,
+    size,
+    type_of,
+)
 from toolrun.text import show
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
@@ -32,8 +45,17 @@ _MAX_DEPTH = 64
 
 _NUMBER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 64
+_MAX_EXTRAS = 100
 _NULLS = ("null", "None")
+_NOTHING = frozenset({"null", "none", "nil", "undefined", "nan", "n/a"})
+"""Words for no value, which are no item of a list either."""
+_SEVERAL = re.compile(r"[,;|\n]")
+"""What a text that names several things separates them with."""
+_YES_NO = {"yes": True, "no": False}
+_SEPARATORS = re.compile(r"(?<=[^\W_])[\s_-]+(?=[^\W_])")
+"""Between two letters or digits: the sign of `-5` is none."""
 _WRAPPED = "single value sent for a list"
+_IGNORED = "unknown names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +72,29 @@ class Repair:
         return f"{self.path or 'arguments'}: {show(self.before)} → {show(self.after)} ({self.reason})"
 
 
-def repair(value: dict[str, JSON], root: Schema, is_valid_at: IsValidAt) -> tuple[dict[str, JSON], tuple[Repair, ...]]:
-    """The arguments with every unambiguous mistake corrected, and what was changed."""
+class Rules(NamedTuple):
+    """What is known of a schema, and of who uses it."""
+
+    has_defaults: bool = False
+    """Whether everything that is not required has a default, also where the schema does not show it."""
+    is_strict: bool = False
+    """Whether unknown names inside of the arguments are refused, and never ignored."""
+
+
+def repair(
+    value: dict[str, JSON], root: Schema, is_valid_at: IsValidAt, rules: Rules
+) -> tuple[dict[str, JSON], tuple[Repair, ...], tuple[str, ...]]:
+    """The arguments with every unambiguous mistake corrected, what was changed, and the paths of what was left out."""
     log: list[Repair] = []
     try:
-        repaired = _Repairer(root, is_valid_at).node(_Node("", root), value, "", log, 0)
+        repaired = _Repairer(root, is_valid_at, rules).node(_Node("", root), value, "", log, 0)
     except _TooMuchWorkError:
-        return value, ()
-    return (repaired, tuple(log)) if isinstance(repaired, dict) else (value, ())
+        return value, (), ()
+    if not isinstance(repaired, dict):
+        return value, (), ()
+    ignored = [it for it in log if it.reason == _IGNORED]
+    names = [join(it.path, name) for it in ignored if isinstance(it.before, dict) for name in it.before]
+    return repaired, tuple(it for it in log if it.reason != _IGNORED), tuple(names)
 
 
 class _TooMuchWorkError(Exception):
@@ -88,8 +125,9 @@ class _Node(NamedTuple):
 class _Repairer:
     """One repair: follows value and schema down together. `log` takes what was changed."""
 
-    def __init__(self, root: Schema, is_valid_at: IsValidAt) -> None:
+    def __init__(self, root: Schema, is_valid_at: IsValidAt, rules: Rules) -> None:
         self._root = root
+        self._rules = rules
         self._is_valid_at = is_valid_at
         self._work = MAX_WORK
         self._is_wrapping = False
@@ -115,8 +153,9 @@ class _Repairer:
             value = self.node(_Node(*target), value, path, log, depth + 1)
         for part in node.members("allOf"):
             value = self.node(part, value, path, log, depth + 1)
-        value = self._option(node, value, path, log)
         types = _types(node.schema)
+        value = self._single(node, types, value, path, log, depth)
+        value = self._option(node, value, path, log)
         if types and not any(_has_type(value, name) for name in types):
             value = self._convert(node, types, value, path, log, depth)
         else:
@@ -132,25 +171,42 @@ class _Repairer:
         return self._is_valid_at(node.pointer, value)
 
     def _option(self, node: _Node, value: JSON, path: str, log: list[Repair]) -> JSON:
-        """The one option of `enum` or `const` that the text means."""
+        """The one option of `enum` or `const` that the value means."""
         options = node.schema.get("enum", [node.schema["const"]] if "const" in node.schema else [])
-        if not isinstance(value, str) or not isinstance(options, list) or value in options:
+        if not isinstance(options, list) or any(same(value, option) for option in options):
             return value
-        text = value.strip().casefold()
-        meant: list[JSON] = [o for o in options if isinstance(o, str) and o.strip().casefold() == text]
-        reason = "option in other letters or with spaces"
-        if not meant:
-            meant = [option for option in options if any(same(option, read) for read, _ in _scalars(value))]
-            reason = "option sent as text"
+        meant: list[JSON] = []
+        if isinstance(value, str):
+            meant = [it for it in options if isinstance(it, str) and _folded(it) == _folded(value)]
+            reason = "option in other letters or with spaces"
+            if not meant:
+                meant = [option for option in options if any(same(option, read) for read, _ in _scalars(value))]
+                reason = "option sent as text"
+        elif isinstance(value, int | float):
+            meant = [it for it in options if isinstance(it, str) and any(same(value, read) for read, _ in _scalars(it))]
+            reason = "text of an option sent as a value"
         if len(meant) != 1:
             return value
         log.append(Repair(path, value, meant[0], reason))
         return meant[0]
 
+    def _single(self, node: _Node, types: list[str], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
+        """The one item of a list, if a single value is wanted and this is one."""
+        if not isinstance(value, list) or len(value) != 1 or value[0] is None or isinstance(value[0], dict | list):
+            return value
+        if "array" in types or not (types or "enum" in node.schema or "const" in node.schema):
+            return value
+        changes = [Repair(path, value, value[0], "one-item list sent for a single value")]
+        item = self.node(node, value[0], path, changes, depth + 1)
+        if not self._is_valid(node, item):
+            return value
+        log.extend(changes)
+        return item
+
     def _convert(self, node: _Node, types: list[str], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
         """The value in the one wanted type that it can be read as."""
         outcomes: list[_Outcome] = []
-        for read, reason in _readings(value):
+        for read, reason in _readings(value, is_boolean="boolean" in types and {"boolean", "null"}.issuperset(types)):
             if any(_has_type(read, name) for name in types):
                 changes = [Repair(path, value, read, reason)]
                 outcomes.append((self._inside(node, read, path, changes, depth), changes))
@@ -168,7 +224,9 @@ class _Repairer:
         items = node.child("items")
         if value is None or isinstance(value, dict | list) or items is None or node.members("prefixItems"):
             return None
-        if isinstance(value, str) and value.strip()[:1] in ("", "[", "{"):
+        if isinstance(value, str) and (value.strip()[:1] in ("", "[", "{") or _SEVERAL.search(value.strip())):
+            return None
+        if isinstance(value, str) and value.strip().casefold() in _NOTHING:
             return None
         if self._is_wrapping or self._is_valid(items, []) or self._is_valid(items, {}):
             return None
@@ -204,17 +262,43 @@ class _Repairer:
         return value
 
     def _object(self, node: _Node, value: dict[str, JSON], path: str, log: list[Repair], depth: int) -> JSON:
-        properties = node.schema.get("properties")
+        properties, required = node.schema.get("properties"), node.schema.get("required")
         known = properties if isinstance(properties, dict) else {}
+        if path and node.schema.get("additionalProperties") is False and not value.keys() <= known.keys():
+            value = self._known_names(node, known, value, path, log)
         others = None if node.schema.get("patternProperties") else node.child("additionalProperties")
         changed: dict[str, JSON] = {}
+        left_out: set[str] = set()
         for name, item in value.items():
             child = node.child("properties", name) if name in known else others
-            if child is not None:
-                repaired = self.node(child, item, join(path, name), log, depth + 1)
-                if repaired is not item:
-                    changed[name] = repaired
-        return {**value, **changed} if changed else value
+            if child is None:
+                continue
+            has_default = "default" in child.schema or (self._rules.has_defaults and name in known)
+            is_needed = isinstance(required, list) and name in required
+            if item is None and has_default and not is_needed and not self._is_valid(child, None):
+                left_out.add(name)
+                log.append(Repair(path, {name: None}, {}, "null sent for a parameter with a default"))
+                continue
+            repaired = self.node(child, item, join(path, name), log, depth + 1)
+            if repaired is not item:
+                changed[name] = repaired
+        if not changed and not left_out:
+            return value
+        return {name: changed.get(name, item) for name, item in value.items() if name not in left_out}
+
+    def _known_names(
+        self, node: _Node, known: dict[str, JSON], value: dict[str, JSON], path: str, log: list[Repair]
+    ) -> dict[str, JSON]:
+        """An object inside of the arguments under the names of its schema, as far as can be told."""
+        names = match_names(value, known)
+        log.extend(Repair(path, {old: value[old]}, {new: value[old]}, "parameter name") for old, new in names.items())
+        value = {names.get(name, name): item for name, item in value.items()} if names else value
+        extras = [name for name in value if name not in known]
+        is_unsaid = CLOSED in node.schema and not self._rules.is_strict
+        if not is_unsaid or not 0 < len(extras) < min(len(value), _MAX_EXTRAS) or lookalikes(extras, known):
+            return value
+        log.append(Repair(path, {name: value[name] for name in extras}, {}, _IGNORED))
+        return {name: item for name, item in value.items() if name in known}
 
     def _list(self, node: _Node, value: list[JSON], path: str, log: list[Repair], depth: int) -> JSON:
         first = node.members("prefixItems") or node.members("items")
@@ -247,18 +331,29 @@ def _only(outcomes: list[_Outcome]) -> _Outcome | None:
     return None
 
 
-def _readings(value: JSON) -> Iterator[tuple[JSON, str]]:
-    """What a text may stand for, each with the reason to record."""
+def _readings(value: JSON, *, is_boolean: bool) -> Iterator[tuple[JSON, str]]:
+    """What a text may stand for, each with the reason to record. `is_boolean`: where nothing else is wanted."""
     if not isinstance(value, str):
         return
     yield from _scalars(value)
+    answer = _YES_NO.get(value.strip().casefold()) if is_boolean else None
+    if answer is not None:
+        yield answer, "boolean sent as text"
     if value.lstrip()[:1] in ("[", "{") and len(value) <= MAX_TEXT:
         try:
             parsed = loads(value)
         except JSONDecodeError:
-            return
-        if not is_too_deep(parsed):
+            try:
+                parsed = read_value(value)
+            except UnreadableError:
+                return
+        if is_plain({"": parsed}):
             yield parsed, f"{'list' if isinstance(parsed, list) else 'object'} sent as text"
+
+
+def _folded(option: str) -> str:
+    """`In-Progress`, `in_progress` and ` in progress` are the same option."""
+    return _SEPARATORS.sub(" ", option.strip().casefold())
 
 
 def _scalars(text: str) -> Iterator[tuple[JSON, str]]:

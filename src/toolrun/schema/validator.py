@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.schema.explain import problems_of
-from toolrun.schema.value import lookup, type_of
+from toolrun.schema.value import CLOSED, lookup, type_of
 from toolrun.text import is_encodable, show
 
 if TYPE_CHECKING:
@@ -59,9 +59,12 @@ class CompiledSchema:
 
     __slots__ = ("_expansion", "_explained", "_options", "_parts", "is_recursive", "root", "validator", "work")
 
-    def __init__(self, schema: object) -> None:
+    def __init__(self, schema: object, *, is_closing: bool = False) -> None:
+        """`is_closing`: objects in it whose names are listed take no others, unless the schema says so."""
         copy = _Copy()
         self.root = copy.root(schema)
+        if is_closing:
+            _close(self.root)
         self._expansion = _Expansion(self.root) if copy.has_references else None
         self.is_recursive = self._expansion is not None and self._expansion.is_recursive()
         size = copy.nodes if self._expansion is None else max(copy.nodes, self._expansion.size)
@@ -238,6 +241,23 @@ class _Copy:
         if not is_encodable(text):
             raise DefinitionError(f"the schema holds {show(text)}, which is not valid Unicode: correct that text")
         return str.__str__(text)
+
+
+def _close(schema: JSON) -> None:
+    if not isinstance(schema, dict):
+        return
+    properties, definitions = schema.get("properties"), schema.get("$defs")
+    says_more = not schema.keys().isdisjoint(("additionalProperties", "patternProperties", "allOf"))
+    if isinstance(properties, dict) and not says_more:
+        schema |= {"additionalProperties": False, CLOSED: True}
+    parts = [schema.get("items"), schema.get("additionalProperties")]
+    for names in (properties, definitions):
+        parts += names.values() if isinstance(names, dict) else ()
+    for keyword in ("anyOf", "oneOf", "prefixItems"):
+        members = schema.get(keyword)
+        parts += members if isinstance(members, list) else ()
+    for part in parts:
+        _close(part)
 
 
 class _Expansion:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from toolrun.json import JSON, Schema
-from toolrun.text import printable, show
+from toolrun.json import INT64, JSON, Schema
+from toolrun.text import is_encodable, printable, show
 
 MAX_TEXT = 10_000_000
 """The longest JSON text that is parsed, in characters or bytes."""
 MAX_NESTING = 100
 """How deep arguments may be nested. Validating a recursive schema recurses with the value, without a limit."""
+CLOSED = "x-toolrun-closed"
+"""Marks an object in a compiled schema that says nothing of other names: they are unknown names, as at the root."""
 
 _PLAIN_KEY = re.compile(r"[^.\[\]\s\"'\x00-\x1f\x7f]+")
 
@@ -34,6 +38,107 @@ def is_too_deep(value: object) -> bool:
             return False
         level = list(inner.values())
     return True
+
+
+def is_plain(arguments: object) -> bool:
+    """Whether this is an object as a strict reader of JSON makes it, and is not nested too deep.
+
+    The validator looks only at what its schema speaks of, and takes NaN for null, an object of an enumeration for its
+    value and half a character for text. So whether arguments are JSON at all is asked apart from whether they fit.
+    """
+    if type(arguments) is not dict:
+        return False
+    level: list[Any] = [arguments]
+    for _ in range(MAX_NESTING + 1):
+        below: dict[int, Any] = {}  # each object once: they may be shared
+        for held in level:
+            is_object = type(held) is dict
+            if is_object and not all(type(key) is str and is_encodable(key) for key in held):
+                return False
+            for item in held.values() if is_object else held:
+                kind = type(item)
+                if kind is dict or kind is list:
+                    below[id(item)] = item
+                elif not _is_plain_scalar(item, kind):
+                    return False
+        if not below:
+            return True
+        level = list(below.values())
+    return False
+
+
+def _is_plain_scalar(value: Any, kind: type) -> bool:
+    if kind is str:
+        return is_encodable(value)
+    if kind is int or kind is float:
+        return is_number(value)
+    return kind is bool or value is None
+
+
+def is_number(value: int | float) -> bool:
+    """Whether JSON can carry the number to everybody: it is finite, and no larger than a float can be."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if -INT64 <= value < INT64:
+        return True
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+class NotJSONError(Exception):
+    """A value that JSON cannot express, and where it stands."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def to_plain(value: object) -> JSON:
+    """The value as a strict reader of JSON would have made it, from tuples and subclasses of JSON's types.
+
+    It must not be too deep. Raises NotJSONError for what means nothing in JSON.
+    """
+    return _to_plain(value, "", {})
+
+
+def _to_plain(value: object, path: str, done: dict[int, JSON]) -> JSON:
+    match value:
+        case None | bool():
+            return value
+        case str():
+            text = str.__str__(value)
+            if not is_encodable(text):
+                raise NotJSONError(path, f"'{path}' is not valid text: {show(text)} holds half a character")
+            return text
+        case int() | float():
+            number = int.__int__(value) if isinstance(value, int) else float.__float__(value)
+            if not is_number(number):
+                what = "a smaller number" if isinstance(number, int) else f"a number, got {show(number)}"
+                raise NotJSONError(path, f"'{path}' must be {what}")
+            return number
+        case dict() | list() | tuple():
+            if id(value) not in done:  # each object once: they may be shared
+                done[id(value)] = _plain_container(value, path, done)
+            return done[id(value)]
+    raise NotJSONError(path, f"'{path}' is a {type(value).__name__}, which JSON cannot express")
+
+
+def _plain_container(
+    value: dict[object, object] | list[object] | tuple[object, ...], path: str, done: dict[int, JSON]
+) -> JSON:
+    if not isinstance(value, dict):
+        items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
+        return [_to_plain(item, join(path, index), done) for index, item in enumerate(items)]
+    plain: dict[str, JSON] = {}
+    for key, item in dict.items(value):
+        name = str.__str__(key) if isinstance(key, str) else None
+        if name is None or not is_encodable(name):
+            raise NotJSONError(path, f"the name {show(key)} is not valid text")
+        plain[name] = _to_plain(item, join(path, name), done)
+    return plain
 
 
 def _items(value: object) -> Iterator[object]:

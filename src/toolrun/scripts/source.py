@@ -24,6 +24,7 @@ from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolErro
 from toolrun.json import JSON, Schema, dumps, loads
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, ProcessSpec
+from toolrun.schema.origin import Origin
 from toolrun.scripts.environment import Environments, Requirements, read_requirements
 from toolrun.scripts.pep723 import find_fault
 from toolrun.scripts.pool import Pool, RetiredError
@@ -76,6 +77,7 @@ class ScriptTool:
 
     isolated = True
     """It runs in a process, which is killed when a call is given up."""
+    schema_origin = Origin.SIGNATURE
     __slots__ = (
         "_config",
         "_script",

@@ -69,6 +69,8 @@ class Call:
     """What the tool raised."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where the call was made; None while its tool runs inline."""
+    dropped: tuple[str, ...] = ()
+    """Names in the arguments that the tool does not know and does not get."""
     on_progress: OnProgress | None = None
     parent: Call | None = None
     """The call whose tool made this one."""

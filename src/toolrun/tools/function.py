@@ -6,10 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
+from toolrun.schema.origin import Origin
 from toolrun.text import show
 from toolrun.tools.context import running_context
 from toolrun.tools.protocol import check_name, is_seconds
@@ -23,6 +24,8 @@ R = TypeVar("R")
 
 class FunctionTool(Generic[P, R]):
     """A function that models can call. Calling the object calls the function as it is."""
+
+    schema_origin: ClassVar[Origin] = Origin.SIGNATURE
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON
+from toolrun.schema.origin import Origin
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -22,7 +23,7 @@ class Tool(Protocol):
     """What every tool has.
 
     Besides, it has `schema` (or LangChain's `args_schema`) and `invoke(arguments)` or `ainvoke(arguments)`. It may have
-    `title`, `annotations`, `output_schema`, `timeout` (seconds) and `source` (a path, or text).
+    `title`, `annotations`, `output_schema`, `timeout` (seconds), `source` (a path, or text) and `schema_origin`.
     """
 
     @property
@@ -45,6 +46,12 @@ def check_name(name: object) -> None:
 def is_seconds(value: object) -> bool:
     """Whether a value can be a timeout: a finite number above zero."""
     return type(value) in (int, float) and 0 < value <= sys.float_info.max  # type: ignore[operator]
+
+
+def origin_of(tool: Tool) -> Origin:
+    """Who made the schema of a tool."""
+    origin = getattr(tool, "schema_origin", None)
+    return origin if isinstance(origin, Origin) else Origin.DECLARED
 
 
 def schema_of(tool: Tool) -> Mapping[str, JSON]:

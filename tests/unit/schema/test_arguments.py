@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from toolrun.schema import ArgumentSchema, Checked, Problem
 from toolrun.schema.explain import explain
+from toolrun.schema.origin import Origin
 
 Schema: TypeAlias = dict[str, Any]
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
@@ -121,7 +122,10 @@ def test_what_cannot_be_read_is_said(arguments: object, complaint: str) -> None:
     assert explain(checked.problems).encode()
 
 
-@pytest.mark.parametrize("name", ["args", "arguments", "input", "kwargs", "parameters", "params"])
+WRAPPERS = ["args", "arguments", "input", "kwargs", "parameters", "params", "properties", "tool_input", "function_args"]
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
 @pytest.mark.parametrize("encode", [dict, json.dumps])
 def test_arguments_in_a_wrapper_are_taken_out(name: str, encode: Any) -> None:
     checked = check(ADD, {name: encode({"a": 1, "b": "2"})})
@@ -142,26 +146,48 @@ def test_a_wrapper_that_the_schema_may_mean_is_kept(schema: Schema, arguments: A
 
 
 @pytest.mark.parametrize("arguments", [{"args": {"a": 1, "b": 2}, "x": 1}, {"args": [1, 2]}, {"args": "1"}])
-def test_what_is_no_wrapper_is_an_extra(arguments: Any) -> None:
-    assert messages(ADD, arguments) == ["missing 'a'", "missing 'b'"]
+def test_what_is_no_wrapper_is_an_unknown_name(arguments: Any) -> None:
+    unknown = [f"unknown parameter '{name}'" for name in arguments]
+    assert messages(ADD, arguments) == ["missing 'a'", "missing 'b'", *unknown]
+
+
+CLOSED: list[Schema] = [
+    ADD | {"additionalProperties": False},
+    ADD | {"unevaluatedProperties": False},
+    {"$ref": "#/$defs/x", "$defs": {"x": ADD | {"additionalProperties": False}}},
+    {"allOf": [ADD, {"$ref": "#/$defs/x"}], "$defs": {"x": ADD | {"additionalProperties": False}}},
+    {"oneOf": [ADD | {"additionalProperties": False}, obj(["q"], q={}) | {"additionalProperties": False}]},
+]
+
+
+@pytest.mark.parametrize("schema", CLOSED, ids=str)
+@pytest.mark.parametrize("origin", [Origin.DECLARED, Origin.SERVER])
+def test_names_that_somebody_decided_to_refuse_are_refused(schema: Schema, origin: Origin) -> None:
+    checked = ArgumentSchema(schema, origin).check({"a": 1, "x": 0, "b": 2, "y": None})
+    assert [problem.message for problem in checked.problems] == ["unknown parameter 'x'", "unknown parameter 'y'"]
+    assert checked.dropped == ()
+
+
+@pytest.mark.parametrize("schema", CLOSED, ids=str)
+def test_a_schema_of_our_own_making_decides_nothing_so_what_it_does_not_know_is_dropped(schema: Schema) -> None:
+    checked = ArgumentSchema(schema, Origin.SIGNATURE).check({"a": 1, "x": 0, "b": 2, "y": None})
+    assert checked == Checked({"a": 1, "b": 2}, dropped=("x", "y"))
 
 
 @pytest.mark.parametrize(
     "schema",
     [
         ADD,
-        ADD | {"additionalProperties": False},
-        ADD | {"unevaluatedProperties": False},
-        {"$ref": "#/$defs/x", "$defs": {"x": ADD | {"additionalProperties": False}}},
         {"allOf": [obj(["a"], a={"type": "integer"}), obj(["b"], b={"type": "integer"})]},
         ADD | {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
-        {"oneOf": [ADD | {"additionalProperties": False}, obj(["q"], q={}) | {"additionalProperties": False}]},
+        ADD | {"not": {"required": ["z"], "additionalProperties": False}},
     ],
     ids=str,
 )
-def test_arguments_that_the_schema_does_not_know_are_dropped(schema: Schema) -> None:
-    checked = check(schema, {"a": 1, "x": 0, "b": 2, "y": None})
-    assert checked == Checked({"a": 1, "b": 2}, dropped=("x", "y"))
+def test_names_of_which_nothing_is_said_are_dropped_or_left_to_a_server(schema: Schema) -> None:
+    sent: dict[str, Any] = {"a": 1, "x": 0, "b": 2, "y": None}
+    assert check(schema, sent) == Checked({"a": 1, "b": 2}, dropped=("x", "y"))
+    assert ArgumentSchema(schema, Origin.SERVER).check(sent) == Checked(sent)
 
 
 @pytest.mark.parametrize(
@@ -348,9 +374,9 @@ def test_valid_arguments_pass_as_they_are(case: tuple[Schema, Any]) -> None:
     assert compiled.check(json.dumps(arguments)).problems == ()
 
 
-def test_a_schema_that_names_no_properties_keeps_all_arguments_and_one_with_none_drops_them() -> None:
+def test_a_schema_that_names_no_properties_keeps_all_arguments_and_one_with_none_refuses_them() -> None:
     given = {"anything": [1], "goes": {"here": None}}
     assert ArgumentSchema({"type": "object"}).check(given).arguments == given
     assert ArgumentSchema({"type": "object"}).is_valid(given)
     checked = ArgumentSchema({"type": "object", "properties": {}}).check(given)
-    assert (checked.arguments, checked.dropped) == ({}, ("anything", "goes"))
+    assert [problem.path for problem in checked.problems] == ["anything", "goes"]

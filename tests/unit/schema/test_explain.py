@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from toolrun.schema import ArgumentSchema, Checked, Problem
+from toolrun.schema import ArgumentSchema, Checked
 from toolrun.schema.explain import explain
 
 Schema: TypeAlias = dict[str, Any]
@@ -58,7 +58,7 @@ SQUARE = obj(["kind", "side"], kind={"const": "square"}, side={"type": "number"}
         ({"type": "object"}, 1, "'v' must be object, got 1 (integer)"),
         ({"type": "string"}, 1.5, "'v' must be string, got 1.5 (number)"),
         ({"type": "string"}, None, "'v' must be string, got null (null)"),
-        ({"type": "string"}, ["x" * 100], "'v' must be string, got [\"" + "x" * 77 + "… (array)"),
+        ({"type": "string"}, ["x" * 100, 1], "'v' must be string, got [\"" + "x" * 77 + "… (array)"),
         ({"enum": ["a"]}, 1, "'v' must be \"a\", got 1"),
         ({"enum": list(range(60))}, "x", f"'v' must be one of {FIRST_50}, … (60 in all); got \"x\""),
         ({"const": {"a": 1}}, 1, "'v' must be {\"a\": 1}, got 1"),
@@ -110,14 +110,13 @@ def test_a_problem_says_what_was_wanted_and_what_came(schema: Any, value: Any, e
     ("sent", "expected"),
     [
         ("qury", "missing 'query' (you sent 'qury')"),
-        ("Query", "missing 'query' (you sent 'Query')"),
-        ("text", "missing 'query'"),
+        ("text", "missing 'query'; unknown parameter 'text'"),
     ],
 )
 def test_a_name_close_to_a_missing_one_is_mentioned(sent: str, expected: str) -> None:
     checked = check(obj(["query"], query={"type": "string"}), {sent: "x"})
-    assert checked.problems == (Problem("query", expected),)
-    assert checked.dropped == (sent,)
+    assert "; ".join(problem.message for problem in checked.problems) == expected
+    assert checked.dropped == ()
 
 
 def test_alternatives_of_the_root_are_explained() -> None:

@@ -7,6 +7,7 @@ import logging
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -60,6 +61,7 @@ def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bo
 
     async def call(runtime: Runtime) -> int:
         await runtime.ready(tool)  # the start of a server has its own time limit
+        runtime.executor.limits = replace(runtime.executor.limits, strict=True)  # a person has mistyped the name
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
         is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
         # Before the runtime closes: what a tool left behind may take a moment to end.

@@ -14,6 +14,7 @@ from toolrun.mcp.client.session import Listed
 from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.output_check import OutputSchema, broken_promise
 from toolrun.result import Content
+from toolrun.schema.origin import Origin
 from toolrun.tools.context import Call, current_call
 
 logger = logging.getLogger("toolrun.mcp")
@@ -21,6 +22,8 @@ logger = logging.getLogger("toolrun.mcp")
 
 class McpTool:
     """Calls go to the server through the session that its supervisor has at that moment."""
+
+    schema_origin = Origin.SERVER
 
     __slots__ = (
         "_known",

@@ -76,7 +76,10 @@ async def test_a_call_goes_through_the_executor(executor: ToolExecutor, era: str
     async with connected(executor, era) as client:
         repaired = await client.call_tool("add", {"a": "2", "nonsense": True})
         refused = await client.call_tool("add", {"b": 2})
-    assert [block.model_dump(exclude_none=True) for block in repaired.content] == [{"type": "text", "text": "3"}]
+    assert [block.model_dump(exclude_none=True) for block in repaired.content] == [
+        {"type": "text", "text": "3"},
+        {"type": "text", "text": "Note: ignored unknown arguments: nonsense"},
+    ]
     assert not repaired.is_error
     assert refused.is_error
     [block] = refused.content
