@@ -26,6 +26,11 @@ from typing import (
     Union,
 )
 
+try:
+    from typing import Unpack
+except ImportError:  # before Python 3.11 it is in typing_extensions
+    Unpack = None
+
 __all__ = []
 
 
@@ -116,6 +121,22 @@ class Pair(NamedTuple):
 
 Loose = collections.namedtuple("Loose", "a b")
 UserId = NewType("UserId", int)
+
+
+class Client:
+    def method(self, a: int, b: Optional[Point] = None):
+        """Take arguments without self."""
+        return _shown(a, b)
+
+    @classmethod
+    def maker(cls, a: int):
+        """Take arguments without cls."""
+        return _shown(a)
+
+    @staticmethod
+    def static(a: int):
+        """Take arguments and no object."""
+        return _shown(a)
 
 
 @_tool
@@ -212,6 +233,29 @@ def literals(
     return _shown(a, b, c, d, e)
 
 
+class Level(str, Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Rate(float, Enum):
+    HALF = 0.5
+    FULL = 1.0
+
+
+@_tool
+def literal_members(
+    a: Literal[Level.LOW, Level.HIGH],
+    b: Literal[Speed.FAST] = Speed.FAST,
+    c: Literal[Shape.ROUND, "none"] = "none",
+    d: Optional[Literal[Rate.HALF, Rate.FULL]] = None,
+    e: list[Literal[Level.LOW, 7]] = (),
+    f: Literal[Colour.RED, Colour.BLUE, None] = Colour.BLUE,
+):
+    """Take some members of enumerations."""
+    return _shown(a, b, c, d, e, f)
+
+
 @_tool
 def enums(a: Colour, b: Speed = Speed.FAST, c: Shape = Shape.FLAT, d: Optional[Colour] = None):
     """Take members."""
@@ -300,6 +344,114 @@ def further(a: int, **rest: int):
     return _shown(a, sorted(rest.items()))
 
 
+class Options(TypedDict, total=False):
+    """How to do it."""
+
+    depth: int
+    until: date
+
+
+class StrictOptions(Options):
+    unit: Annotated[Literal["C", "F"], "Which scale"]
+
+
+@_tool
+def further_moments(a: int, **rest: "date"):
+    """Take further dates."""
+    return _shown(a, sorted(rest.items()))
+
+
+@_tool
+def further_records(**rest: Optional[Point]):
+    """Take further points."""
+    return _shown(sorted(rest.items()))
+
+
+@_tool
+def further_values(a: int = 1, **rest: Any):
+    """Take anything."""
+    return _shown(a, sorted(rest.items()))
+
+
+if Unpack is not None:
+
+    @_tool
+    def options(a: int, **rest: Unpack[StrictOptions]):
+        """Take the names of a TypedDict.
+
+        Args:
+            depth: How deep.
+        """
+        return _shown(a, sorted(rest.items()))
+
+    @_tool
+    def options_as_text(**rest: "Unpack[Options]"):
+        """Take the names of a TypedDict, all optional."""
+        return _shown(sorted(rest.items()))
+
+
+def _streamed(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return iter(function(*args, **kwargs))
+
+    return wrapper
+
+
+@_tool
+def yielded(count: int):
+    """Return a generator."""
+    return (number * 2 for number in range(count))
+
+
+@_tool
+def mapped(words: list[str]):
+    """Return an iterator."""
+    return map(str.upper, words)
+
+
+@_tool
+@_streamed
+def wrapped_stream(a: date):
+    """Return what a decorator makes an iterator of."""
+    return [a, {"x": 1}]
+
+
+@_tool
+async def awaited_stream(count: int):
+    """Return a generator later."""
+    return (number for number in range(count))
+
+
+async def _later(count):
+    for number in range(count):
+        yield number
+
+
+@_tool
+async def async_stream(count: int):
+    """Return an asynchronous generator."""
+    return _later(count)
+
+
+@_tool
+def plain_async_stream(count: int):
+    """Return an asynchronous generator without being async."""
+    return _later(count)
+
+
+@_tool
+def failing_stream():
+    """Fail on the way."""
+    return (1 // number for number in (1, 0))
+
+
+unbound_method = Client.method
+unbound_class_method = vars(Client)["maker"]
+static_method = Client.static
+__all__ += ["static_method", "unbound_class_method", "unbound_method"]
+
+
 @_tool
 def google(a: int, b: str = "x"):
     """Do it.
@@ -375,12 +527,6 @@ def cached(a: int = 2):
     return _shown(a)
 
 
-class Client:
-    def method(self, a: int, b: Optional[Point] = None):
-        """Take arguments without self."""
-        return _shown(a, b)
-
-
 class Adder:
     def __call__(self, a: int, b: int = 2):
         """Add."""
@@ -388,9 +534,10 @@ class Adder:
 
 
 method = Client().method
+class_method = Client.maker
 adder = Adder()
 partial = functools.partial(google, b="y")
-__all__ += ["adder", "method", "partial"]
+__all__ += ["adder", "class_method", "method", "partial"]
 
 
 @_tool

@@ -34,7 +34,7 @@ from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
 from toolrun.execution.parked_task import SelfCancelledError
 from toolrun.execution.pending import PendingTools
-from toolrun.execution.prepared import MadeCoroutine, PreparedTool, settle_in_thread
+from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, settle_in_thread
 from toolrun.execution.settle import Settled, is_quick
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
@@ -43,12 +43,14 @@ from toolrun.result import ToolCall, ToolResult, normalise_result
 from toolrun.text import close_names, show, shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
+from toolrun.worker.stream import is_stream
 
 if TYPE_CHECKING:
     from toolrun.schema import Repair
 
 logger = logging.getLogger("toolrun")
 
+"""Types of most results: they yield nothing."""
 _NO_SETTINGS: Final = ToolSettings()
 _MAX_DEPTH: Final = 32
 """Levels of tools that call tools; a circle of them ends here and not at Python's own limit."""
@@ -293,7 +295,7 @@ class ToolExecutor:
         if call.depth > _MAX_DEPTH:
             raise OverloadedError(f"Tools call each other more than {_MAX_DEPTH} levels deep")
 
-    async def _run(self, prepared: PreparedTool, call: Call) -> Outcome:
+    async def _run(self, prepared: PreparedTool | Collection, call: Call) -> Outcome:
         """Wait for a slot, then run a body that may suspend or block."""
         call.loop = loop = asyncio.get_running_loop()
         state = self._state
@@ -325,8 +327,10 @@ class ToolExecutor:
         """Settle in a thread what may take long, in what is left of the call's time."""
         if type(error) is SelfCancelledError:
             value, error = await error.undo()
-            if is_quick(value, error):
-                return value, error
+        if error is None and is_stream(value):
+            value, error = await self._run(Collection(prepared.name, value), call)
+        if is_quick(value, error):
+            return value, error
         state = self._enter_loop(asyncio.get_running_loop())
         body = settle_in_thread(prepared, call, state, (value, error))
         return body if isinstance(body, tuple) else await state.wait(body, call)

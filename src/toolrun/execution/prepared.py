@@ -30,11 +30,25 @@ from toolrun.json import JSON
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.function import FunctionTool
 from toolrun.tools.protocol import Tool, is_seconds, origin_of, schema_of
+from toolrun.worker.stream import collect_async, collect_blocking
 
 Invoke: TypeAlias = Callable[[dict[str, JSON]], object]
 Run: TypeAlias = Callable[[Call, LoopState], "Outcome | Body"]
 """Starts the body of a call. Returns its outcome if it has ended already, otherwise the body that runs."""
 Settle: TypeAlias = Callable[[object, BaseException | None], Outcome]
+
+
+class Collection:
+    """What a body on the event loop yields, to be collected in a body of its own."""
+
+    concurrency = None
+
+    def __init__(self, name: str, stream: object) -> None:
+        self.name = name
+        self._stream = stream
+
+    def run(self, call: Call, state: LoopState) -> Outcome | Body:
+        return state.parked_tasks.start(collect_async, self._stream, call)
 
 
 class PreparedTool:
@@ -137,7 +151,7 @@ def _runner(tool: Any, settle: Settle) -> Run:
     assert invoke is not None  # adapt() lets nothing in without invoke or ainvoke
     if getattr(tool, "is_async", False) is True or inspect.iscoroutinefunction(invoke):
         return _in_task(invoke)
-    return _in_thread(tool.name, invoke, settle)
+    return _in_thread(tool.name, lambda arguments: collect_blocking(invoke(arguments)), settle)
 
 
 def _in_task(invoke: Invoke) -> Run:

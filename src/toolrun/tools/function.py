@@ -17,6 +17,7 @@ from toolrun.tools.protocol import check_name, is_seconds
 from toolrun.tools.signature import Signature, read_output, read_signature
 from toolrun.worker.describe import docstring_of
 from toolrun.worker.docstring import read_docstring
+from toolrun.worker.script import unbound_method
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +43,9 @@ class FunctionTool(Generic[P, R]):
     ) -> None:
         self.name: str = name if name is not None else getattr(function, "__name__", "")
         check_name(self.name)
+        method = unbound_method(function)
+        if method:
+            raise DefinitionError(f"Tool '{self.name}': {method}.")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(f"Tool '{self.name}': a generator has no single answer; return a list instead.")
         try:

@@ -18,7 +18,15 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 from toolrun.errors import DefinitionError, InvalidArgumentsError
 from toolrun.json import Schema
 from toolrun.tools.context import ToolContext
-from toolrun.worker.describe import MISSING, FunctionSpec, Parameters, parameters_of, read_parameters, refusal
+from toolrun.worker.describe import (
+    MISSING,
+    FunctionSpec,
+    Parameters,
+    parameters_of,
+    read_parameters,
+    refusal,
+    rest_converters,
+)
 
 _JSON_TYPES: Final[set[type]] = {str, int, float, bool, list, dict, type(None)}
 _SUSPECTS: Final[dict[type | None, set[type]]] = {int: {float}, float: {int}}
@@ -33,7 +41,7 @@ _PLAIN_NAMES: Final[dict[str, type | None]] = {
 class Signature:
     """How to call a function with JSON arguments."""
 
-    __slots__ = ("_converters", "context_parameter", "fill", "schema", "suspects")
+    __slots__ = ("_converters", "_names", "_rest", "context_parameter", "fill", "schema", "suspects")
 
     def __init__(self, spec: FunctionSpec, context_parameter: str | None) -> None:
         self.schema: Schema = spec.schema
@@ -43,13 +51,18 @@ class Signature:
         self._converters = [(name, it.exact, it.convert) for name, it in spec.types.items() if not it.as_is]
         self.suspects: set[type] = set()
         """Types of JSON values that `convert` may have to change; most arguments contain none of them."""
-        for _, exact, _ in self._converters:
+        self._rest = spec.rest if spec.rest is not None and not spec.rest.as_is else None
+        self._names = frozenset(spec.schema["properties"])
+        for exact in [it[1] for it in self._converters] + ([] if self._rest is None else [self._rest.exact]):
             self.suspects |= _SUSPECTS.get(exact, _JSON_TYPES)
 
     def convert(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments, which fit the schema, as the function's own types. Leaves the given dict alone."""
         converted = dict(arguments)
-        for name, exact, convert in self._converters:
+        chosen = self._converters
+        if self._rest is not None:
+            chosen = [*chosen, *rest_converters(self._rest, self._names, arguments)]
+        for name, exact, convert in chosen:
             if name in arguments and type(arguments[name]) is not exact and convert is not None:
                 try:
                     converted[name] = convert(arguments[name])
@@ -70,6 +83,8 @@ def read_signature(function: Callable[..., object], descriptions: dict[str, str]
                 raise DefinitionError(f"parameters '{context_parameter}' and '{name}' are both a ToolContext; keep one")
             context_parameter = name
             del parameters.hints[name]
+    if parameters.rest:
+        parameters.rest_hint = resolved.get(parameters.rest, MISSING)
     spec = read_parameters(parameters, descriptions)
     for name, problem in spec.problems:
         reason = problem.detail or problem.reason
@@ -150,8 +165,20 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
         return typing.get_type_hints(target, include_extras=True) if plain is None else plain
     except Exception as error:
         raise DefinitionError(
-            f"a type hint cannot be resolved ({error}); hints must name types that are importable where the function is"
+            f"{_unresolvable(target)} cannot be resolved ({error}); "
+            "hints must name types that are importable where the function is"
         ) from error
+
+
+def _unresolvable(target: Any) -> str:
+    """Which hint it is."""
+    target = inspect.unwrap(target)
+    for name, hint in getattr(target, "__annotations__", {}).items():
+        try:
+            typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), target.__globals__)
+        except Exception:  # noqa: BLE001  the hint's own names
+            return "the type hint of the result" if name == "return" else f"the type hint of parameter '{name}'"
+    return "a type hint"
 
 
 def _plain_hints(function: object) -> dict[str, Any] | None:

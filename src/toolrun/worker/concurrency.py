@@ -13,7 +13,7 @@ import threading
 
 from . import codec, script
 from .event_loop import event_loop
-from .serve import Call, Worker, current, failure, log_traceback, success
+from .serve import Call, Worker, current, failure, log_traceback, may_be_stream, success
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ class ConcurrentServer:
             coroutine.close()
             raise RuntimeError("the function is suspended, although it awaits nothing")
         except StopIteration as stop:
+            if may_be_stream(stop.value):
+                self._start_task(call, self._finish(call, _collected(stop.value)))
+                return
             self._port.post(call, success(call, stop.value), last=True)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             self._port.post(call, failure(call, error), last=True)
@@ -119,7 +122,10 @@ class ConcurrentServer:
         await self._answer(call, awaitable)
 
     async def _answer(self, call: Call, awaitable: Awaitable[Any]) -> None:
-        self._port.post(call, success(call, await awaitable), last=True)
+        result = await awaitable
+        if may_be_stream(result):
+            result = await _collected(result)
+        self._port.post(call, success(call, result), last=True)
 
     def _end_task(self, call: Call, task: asyncio.Task[None]) -> None:
         self._tasks.pop(call.id, None)
@@ -162,6 +168,10 @@ class ConcurrentServer:
         caught: BaseException | None = None
         try:
             result = self._worker.functions[str(call.function)](**self._worker.arguments(call))
+            if may_be_stream(result):
+                from . import stream
+
+                result = stream.collect_blocking(result)
             if hasattr(type(result), "__await__"):
                 self._loop.call_soon_threadsafe(self._start_task, call, self._finish(call, result))
                 self._threaded.pop(call.id, None)
@@ -174,6 +184,12 @@ class ConcurrentServer:
         self._port.flush()
         if caught is not None:
             log_traceback(call, caught)
+
+
+async def _collected(result: Any) -> Any:
+    from . import stream
+
+    return await stream.collect_async(result) if stream.is_stream(result) else result
 
 
 def _awaits(code: Any) -> bool:

@@ -212,9 +212,9 @@ def choice(values: list[Any], options: tuple[Any, ...]) -> Convert:
     """One of the options; in JSON they are the values."""
 
     def convert(value: Any) -> Any:
-        given = int(value) if type(value) is float and value.is_integer() else value
         for place, known in enumerate(values):
-            if known == given and type(known) is type(given):
+            # JSON has one number type, and true is not 1.
+            if known == value and (type(known) is type(value) or {type(known), type(value)} == {int, float}):
                 return options[place]
         raise MisfitError(f"must be one of {', '.join(map(repr, values))}")
 

@@ -6,7 +6,7 @@ import sys
 
 from . import script
 from .convert import misfit
-from .hint import PLAIN, Problem, Reader, TypeSpec
+from .hint import PLAIN, Problem, Reader, TypeSpec, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,17 +27,20 @@ class InvalidArgumentsError(ValueError):
 class Parameters:
     """The parameters of a function, by name."""
 
-    __slots__ = ("defaults", "hints", "is_open", "scope", "unnamed")
+    __slots__ = ("defaults", "hints", "optional", "rest", "rest_hint", "scope", "unnamed")
 
     def __init__(
-        self, hints: dict[str, Any], defaults: dict[str, Any], scope: dict[str, Any], is_open: bool, unnamed: str = ""
+        self, hints: dict[str, Any], defaults: dict[str, Any], scope: dict[str, Any], rest: str = "", unnamed: str = ""
     ) -> None:
         self.hints = hints
         self.defaults = defaults
+        self.optional: set[str] = set()
+        """Those that may be left out, and have no default."""
         self.scope = scope
         """Where the names in hints are looked up."""
-        self.is_open = is_open
-        """Whether other names are taken too."""
+        self.rest = rest
+        """The parameter `**rest`, which takes other names; empty if there is none."""
+        self.rest_hint: Any = MISSING
         self.unnamed = unnamed
         """A parameter that cannot be passed by name, if there is one."""
 
@@ -45,12 +48,14 @@ class Parameters:
 class FunctionSpec:
     """What the parameters of a function mean: one schema, and how the arguments are made."""
 
-    __slots__ = ("factories", "problems", "schema", "types")
+    __slots__ = ("factories", "problems", "rest", "schema", "types")
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.types: dict[str, TypeSpec] = {}
         """Of the parameters that do not take every value."""
+        self.rest: TypeSpec | None = None
+        """Of the values of other names, if those do not take every value."""
         self.factories: dict[str, Callable[[], Any]] = {}
         """What makes the defaults of parameters that are written `= Field(default=…)`."""
         self.problems: list[tuple[str, Problem]] = []
@@ -85,7 +90,7 @@ def read_function(function: Callable[..., Any], descriptions: dict[str, str] | N
     try:
         parameters = parameters_of(function)
     except ValueError:
-        parameters = Parameters({}, {}, {}, True)
+        parameters = Parameters({}, {}, {}, "arguments")
     return read_parameters(parameters, descriptions)
 
 
@@ -93,37 +98,72 @@ def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None 
     """Without `descriptions`, a schema that is good enough to make arguments: it has no defaults."""
     properties: Schema = {}
     required: list[str] = []
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": parameters.is_open}
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": bool(parameters.rest)}
     spec = FunctionSpec(schema)
-    reader: Reader | None = None
+    reader = Reader(parameters.scope)
+    if parameters.rest_hint is not MISSING:
+        _read_rest(parameters, reader, spec)
     for name, given in parameters.hints.items():
         wanted, default, factory = given, parameters.defaults.get(name, MISSING), None
         if default is not MISSING and type(default).__name__ == "FieldInfo":
             wanted, default, factory = _without_field(wanted, default)
         read = _ANY if wanted is MISSING else _plain(wanted)
         if read is None:
-            reader = reader or Reader(parameters.scope)
-            read = reader.read(wanted)
-            spec.problems += [(name, problem) for problem in reader.problems]
-            reader.problems.clear()
+            read = reader.read_parameter(wanted)
+            _take_problems(spec, name, reader)
         properties[name] = own = dict(read.schema)
         own.pop("default", None)
         if descriptions and not read.is_described and name in descriptions:
-            own["description"] = descriptions[name]
+            own.update(read.described(descriptions[name]))
         if factory is not None:
             spec.factories[name] = factory
         if default is not MISSING:
             if descriptions is not None:
                 own.update(_shown_default(default, read))
-        elif factory is None:
+        elif factory is None and name not in parameters.optional:
             required.append(name)
         if read.convert is not None:
             spec.types[name] = read
     if required:
         schema["required"] = required
-    if reader is not None and reader.definitions:
+    if reader.definitions:
         schema["$defs"] = reader.definitions
     return spec
+
+
+def _read_rest(parameters: Parameters, reader: Reader, spec: FunctionSpec) -> None:
+    """`**rest: int` says what all other values are; `**rest: Unpack[Options]` has the fields of a TypedDict."""
+    try:
+        hint = reader.resolve(parameters.rest_hint)
+    except Exception:  # noqa: BLE001  the script's own names; `read_parameter` says so
+        hint = parameters.rest_hint
+    if name_of(hint) == "Unpack":
+        from .fields import fields_of
+
+        try:
+            found = list(fields_of(reader.resolve(hint.__args__[0])))
+        except Exception as error:  # noqa: BLE001  as above
+            reason = f"the fields of its TypedDict cannot be read ({error})"
+            spec.problems.append((parameters.rest, Problem(reason, "any name is accepted")))
+            return
+        spec.schema["additionalProperties"] = False
+        for field in found:
+            if field.name not in parameters.hints:
+                parameters.hints[field.name] = field.hint
+                if not field.is_required:
+                    parameters.optional.add(field.name)
+        return
+    read = reader.read_parameter(hint)
+    _take_problems(spec, parameters.rest, reader)
+    if read.schema:
+        spec.schema["additionalProperties"] = read.schema
+    if read.convert is not None:
+        spec.rest = read
+
+
+def _take_problems(spec: FunctionSpec, name: str, reader: Reader) -> None:
+    spec.problems += [(name, problem) for problem in reader.problems]
+    reader.problems.clear()
 
 
 def _plain(wanted: Any) -> TypeSpec | None:
@@ -144,19 +184,21 @@ def _shown_default(default: Any, spec: TypeSpec) -> Schema:
 def binding(spec: FunctionSpec) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What makes a function's arguments from JSON, in place. It raises InvalidArgumentsError."""
     required: list[str] = spec.schema.get("required", [])
-    known = None if spec.schema["additionalProperties"] else frozenset(spec.schema["properties"])
+    names = frozenset(spec.schema["properties"])
+    is_open = spec.schema["additionalProperties"] is not False
     converters: list[tuple[str, type | None, Any]] = [(name, it.exact, it.convert) for name, it in spec.types.items()]
-    factories = spec.factories
+    factories, rest = spec.factories, spec.rest
 
     def bind(kwargs: dict[str, Any]) -> dict[str, Any]:
         for name in required:
             if name not in kwargs:
                 missing = ", ".join(repr(it) for it in required if it not in kwargs)
                 raise InvalidArgumentsError(f"Invalid parameters: missing {missing}")
-        if known is not None and not known.issuperset(kwargs):
-            unknown = ", ".join(repr(it) for it in kwargs if it not in known)
+        if not is_open and not names.issuperset(kwargs):
+            unknown = ", ".join(repr(it) for it in kwargs if it not in names)
             raise InvalidArgumentsError(f"Invalid parameters: unknown {unknown}")
-        for name, exact, convert in converters:
+        chosen = converters if rest is None else [*converters, *rest_converters(rest, names, kwargs)]
+        for name, exact, convert in chosen:
             if name in kwargs and type(kwargs[name]) is not exact:
                 try:
                     kwargs[name] = convert(kwargs[name])
@@ -168,6 +210,11 @@ def binding(spec: FunctionSpec) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return kwargs
 
     return bind
+
+
+def rest_converters(rest: TypeSpec, names: Any, arguments: dict[str, Any]) -> list[tuple[str, type | None, Any]]:
+    """What converts the arguments that `**rest` takes."""
+    return [(name, rest.exact, rest.convert) for name in arguments if name not in names]
 
 
 def refusal(name: str, error: Exception) -> str:
@@ -201,8 +248,10 @@ def parameters_of(function: Any) -> Parameters:
     defaults.update(target.__kwdefaults__ or {})
     annotations = _annotations(target)
     hints = {name: annotations.get(name, MISSING) for name in names}
-    is_open = bool(code.co_flags & script.KEYWORDS)
-    return Parameters(hints, defaults, target.__globals__, is_open, script.unnamed_parameter(code))
+    rest = code.co_varnames[count + bool(code.co_flags & script.VARARGS)] if code.co_flags & script.KEYWORDS else ""
+    found = Parameters(hints, defaults, target.__globals__, rest, script.unnamed_parameter(code))
+    found.rest_hint = annotations.get(rest, MISSING)
+    return found
 
 
 def _annotations(target: Any) -> dict[str, Any]:
@@ -221,12 +270,16 @@ def _inspected(function: Any) -> Parameters:
     inner = getattr(function, "func", None) or script.unwrapped(function)
     inner = inner if hasattr(inner, "__code__") else type(inner).__call__
     scope = getattr(inner, "__globals__", None) or vars(sys.modules["builtins"])
+    hints = {it.name: MISSING if it.annotation is it.empty else it.annotation for it in parameters}
     named = [it for it in parameters if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)]
     unnamed = [it.name for it in parameters if it.kind in (it.VAR_POSITIONAL, it.POSITIONAL_ONLY)]
-    return Parameters(
-        {it.name: MISSING if it.annotation is it.empty else it.annotation for it in named},
+    rest = next((it.name for it in parameters if it.kind is it.VAR_KEYWORD), "")
+    found = Parameters(
+        {it.name: hints[it.name] for it in named},
         {it.name: it.default for it in named if it.default is not it.empty},
         scope,
-        any(it.kind is it.VAR_KEYWORD for it in parameters),
+        rest,
         unnamed[0] if unnamed else "",
     )
+    found.rest_hint = hints.get(rest, MISSING)
+    return found

@@ -45,7 +45,7 @@ _FIELD_TEXTS = {"annotation", "default", "default_factory", "description"}
 class TypeSpec:
     """What a hint means: a schema, and how a value is made."""
 
-    __slots__ = ("as_is", "convert", "dump", "exact", "is_described", "names", "schema")
+    __slots__ = ("as_is", "convert", "dump", "exact", "is_described", "names", "note", "schema")
 
     def __init__(
         self, schema: Schema, convert: Convert | None = None, exact: type | None = None, *, as_is: bool = False
@@ -63,6 +63,13 @@ class TypeSpec:
         """Whether the hint itself says what the value is for."""
         self.names: frozenset[str] = frozenset()
         """The fields of a record."""
+        self.note = ""
+        """A rule that the schema cannot express, for its description."""
+
+    def described(self, description: str) -> Schema:
+        """What the schema says of the value: what it is for, and the rule."""
+        text = "\n".join(filter(None, (description, self.note)))
+        return {"description": text} if text else {}
 
 
 class Problem:
@@ -105,6 +112,22 @@ class Reader:
         self._adapted_count = 0
         self._pydantic_reason = ""
 
+    def read_parameter(self, hint: Any) -> TypeSpec:
+        """`read`, whatever the hint does when it is looked at."""
+        try:
+            return self.read(hint)
+        except Exception as error:  # noqa: BLE001  the hint's own class, and RecursionError
+            return self._give_up(f"the type hint cannot be read ({type(error).__name__}: {error})")
+
+    def resolve(self, hint: Any) -> Any:
+        """A hint that is text, as what it names; any other as it is. Raises whatever looking it up raises."""
+        for _ in range(2):  # in quotes, where all annotations are text already
+            text = getattr(hint, "__forward_arg__", hint)
+            if not isinstance(text, str):
+                return hint
+            hint = eval(text, self._scope)
+        return hint
+
     def read(self, hint: Any) -> TypeSpec:
         try:
             if hint in PLAIN:
@@ -131,9 +154,7 @@ class Reader:
 
     def _read_text(self, text: str) -> TypeSpec:
         try:
-            hint = eval(text, self._scope)
-            if isinstance(hint, str):  # in quotes, where all annotations are text already
-                hint = eval(hint, self._scope)
+            hint = self.resolve(text)
         except Exception as error:  # noqa: BLE001  the script's own names
             return self._give_up(f"the type hint '{text}' cannot be resolved ({error})")
         if isinstance(hint, str):
@@ -157,7 +178,7 @@ class Reader:
         description = " ".join(texts) or next((text for text in found if isinstance(text, str)), "")
         if not description:
             return spec
-        described = TypeSpec({**spec.schema, "description": description}, spec.convert, spec.exact, as_is=spec.as_is)
+        described = TypeSpec({**spec.schema, **spec.described(description)}, spec.convert, spec.exact, as_is=spec.as_is)
         described.dump, described.names, described.is_described = spec.dump, spec.names, True
         return described
 
@@ -273,8 +294,9 @@ class Reader:
         try:
             from . import pydantic_types
 
-            adapter, schema = pydantic_types.adapt(hint, self.definitions)
-        except ImportError:
+            adapter, schema, note = pydantic_types.adapt(hint, self.definitions)
+        except ImportError as error:
+            self._pydantic_reason = f"only pydantic could read it, which cannot be imported ({error}); install pydantic"
             return None
         except Exception as error:  # noqa: BLE001  an old pydantic, or a type that it cannot express either
             self._pydantic_reason = str(error).split("\n")[0]
@@ -283,6 +305,8 @@ class Reader:
         self.definitions.update(schema.pop("$defs", {}))
         schema.pop("title", None)
         spec = TypeSpec(schema, pydantic_types.converter(adapter))
+        spec.note = note
+        schema.update(spec.described(schema.get("description", "")))
         spec.dump = pydantic_types.dumper(adapter)
         return spec
 
@@ -323,22 +347,35 @@ def _is_constraint(item: Any) -> bool:
 
 
 def _literal(options: tuple[Any, ...]) -> TypeSpec | None:
-    enum = sys.modules.get("enum")
-    values = [it.value if enum is not None and isinstance(it, enum.Enum) else it for it in options]
+    """In JSON a member of an enumeration is written as for a parameter of that enumeration: its value or its name."""
+    values = [_written(option) for option in options]
     kinds = {type(value) for value in values}
-    if not kinds <= {str, int, bool, type(None)}:
+    if not kinds <= {str, int, bool, float, type(None)}:
         return None
-    as_is = int not in kinds and values == list(options)
+    as_is = kinds.isdisjoint((int, float)) and all(map(_is_identical, values, options))
     return TypeSpec(_options(values, kinds), of.choice(values, options), as_is=as_is)
 
 
+def _written(option: Any) -> Any:
+    enum = sys.modules.get("enum")
+    if enum is None or not isinstance(option, enum.Enum):
+        return option
+    return option.name if _is_by_name(type(option)) else option.value
+
+
+def _is_by_name(enumeration: Any) -> bool:
+    """Whether some member has a value that a JSON Schema cannot list."""
+    return not {type(member.value) for member in enumeration} <= {str, int, bool, float, type(None)}
+
+
+def _is_identical(value: Any, option: Any) -> bool:
+    return value is option
+
+
 def _enumeration(hint: Any) -> TypeSpec:
-    values = [member.value for member in hint]
-    kinds = {type(value) for value in values}
-    if kinds <= {str, int, bool, float, type(None)}:
-        schema, by_name = _options(values, kinds), False
-    else:
-        schema, by_name = {"type": "string", "enum": [member.name for member in hint]}, True
+    by_name = _is_by_name(hint)
+    values = [member.name if by_name else member.value for member in hint]
+    schema = _options(values, {type(value) for value in values})
     return TypeSpec({**schema, **_about(hint)}, of.member(hint, by_name=by_name))
 
 

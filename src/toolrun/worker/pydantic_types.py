@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import typing
 from typing import Any
@@ -11,9 +12,23 @@ if TYPE_CHECKING:
     from .convert import Convert
     from .hint import Schema
 
+_PORTABLE = re.compile(
+    r"""\^? (?:
+        [\w \-,:;/@\#%&!~"'<>=.|]              # what stands for itself, any character, alternatives
+        | \\ [\^$\\.*+?()\[\]{}|/nrtfv]
+        | \( (?: \?: )? | \)
+        | \[ \^? (?: [\w ,:;/@%!"'<>=.*+?(){}|$] | - | \\ [\^$\\.*+?()\[\]{}|/nrtfv-] )+ \]
+        | [*+?] \?? (?! [*+?{] )
+        | \{ [0-9]+ (?: , [0-9]* )? \} \?? (?! [*+?{] )
+    )* \$?""",
+    re.ASCII | re.VERBOSE,
+)
+"""Patterns that mean the same to pydantic and to JSON Schema. Not among them: `\\d`, `\\w`, `\\s` and `\\b`, which are
+ASCII there and Unicode here, flags, `\\A`, `\\Z`, named groups, and what looks around."""
 
-def adapt(hint: Any, definitions: Schema) -> tuple[Any, Schema]:
-    """The type's adapter, and a schema whose own definitions can stand beside the given ones.
+
+def adapt(hint: Any, definitions: Schema) -> tuple[Any, Schema, str]:
+    """The type's adapter, a schema whose own definitions can stand beside the given ones, and a rule beside it.
 
     Raises ImportError without pydantic, and whatever pydantic raises for a type that it cannot express.
     """
@@ -24,7 +39,69 @@ def adapt(hint: Any, definitions: Schema) -> tuple[Any, Schema]:
     if any(definitions.get(name, made) != made for name, made in schema.get("$defs", {}).items()):
         schema = adapter.json_schema(ref_template=f"#/$defs/{len(definitions)}.{{model}}")
         schema["$defs"] = {f"{len(definitions)}.{name}": it for name, it in schema["$defs"].items()}
-    return adapter, schema
+    return adapter, schema, take_patterns(schema, adapter)
+
+
+def take_patterns(schema: Schema, source: Any) -> str:
+    """Move patterns that JSON Schema would read otherwise into descriptions. `source` is an adapter or a model.
+
+    The pattern is pydantic's, and pydantic judges it when it makes the value. Returns the rule of the schema's own
+    root, whose description the caller writes.
+    """
+    core = getattr(source, "__pydantic_core_schema__", None) or getattr(source, "core_schema", None)
+    is_python = _uses_python_patterns(core)
+    rule = ""
+    stack: list[tuple[Any, bool]] = [(schema, True)]
+    while stack:
+        part, is_schema = stack.pop()
+        if isinstance(part, list):
+            stack += [(item, True) for item in part]
+        if not isinstance(part, dict):
+            continue
+        if is_schema:
+            found = _take_pattern(part, is_python)
+            if found and part is schema:
+                rule = found
+            elif found:
+                part["description"] = "\n".join(filter(None, (part.get("description"), found)))
+        for key, item in part.items():
+            if not is_schema or key not in ("default", "examples", "enum", "const"):
+                # The keys of these are names of the author's, not keywords.
+                stack.append((item, not is_schema or key not in ("properties", "$defs", "patternProperties")))
+    return rule
+
+
+def _take_pattern(part: Schema, is_python: bool) -> str:
+    keys = part.get("patternProperties")
+    if isinstance(keys, dict) and len(keys) == 1 and not _is_portable(next(iter(keys)), is_python):
+        ((pattern, values),) = part.pop("patternProperties").items()
+        part["additionalProperties"] = values
+        return f"Names must match the regular expression {pattern}"
+    pattern = part.get("pattern")
+    if not isinstance(pattern, str) or _is_portable(pattern, is_python):
+        return ""
+    del part["pattern"]
+    return f"Must match the regular expression {pattern}"
+
+
+def _is_portable(pattern: str, is_python: bool) -> bool:
+    """With Python's `re`, `$` also matches before a line break at the end."""
+    return len(pattern) <= 1000 and bool(_PORTABLE.fullmatch(pattern)) and not (is_python and "$" in pattern)
+
+
+def _uses_python_patterns(core: Any) -> bool:
+    """Whether a core schema has patterns for Python's `re`: by `regex_engine`, or compiled ones."""
+    met: set[int] = set()
+    stack = [core]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, re.Pattern) or part == "python-re":
+            return True
+        if id(part) in met or not isinstance(part, (dict, list, tuple)):
+            continue
+        met.add(id(part))
+        stack += part.values() if isinstance(part, dict) else part
+    return False
 
 
 def converter(adapter: Any) -> Convert:

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_VARARGS, KEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
+VARARGS, KEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 """Flags of code objects, as `inspect` has them."""
+_UNBOUND = (
+    "it is the method '{method}' of the class '{owner}' without an object, so that a model would have to pass one; "
+    "make an object and use its bound method, as {owner}(…).{method}"
+)
 
 
 class Script:
@@ -100,6 +104,9 @@ def _reason(value: Any) -> str:
     """Why something cannot be a tool."""
     if value is None:
         return "it is in __all__, but not in the script"
+    method = unbound_method(value)
+    if method:
+        return method
     if isinstance(value, type) or not callable(value):
         return f"it is a {'class' if isinstance(value, type) else type(value).__name__}, not a function"
     if _flags(value) & (_GENERATOR | _ASYNC_GENERATOR):
@@ -110,9 +117,38 @@ def _reason(value: Any) -> str:
     return f"parameter '{name}' cannot be passed by name; a model passes all arguments by name" if name else ""
 
 
+def unbound_method(function: Any) -> str:
+    """Why a function is no tool, if it is a method that has not got its object; otherwise empty."""
+    if type(function).__name__ in ("classmethod", "partialmethod", "singledispatchmethod"):
+        name = getattr(getattr(function, "__func__", None) or getattr(function, "func", None), "__qualname__", "")
+        owner, _, method = name.rpartition(".")
+        return _UNBOUND.format(owner=owner.rpartition(".")[2] or "Class", method=method or "method")
+    target = unwrapped(function)
+    path = str(getattr(function, "__qualname__", "")).split(".")
+    code = getattr(target, "__code__", None)
+    is_in_class = len(path) > 1 and path[-2] != "<locals>"
+    if not is_in_class or code is None or hasattr(function, "__self__") or not code.co_argcount:
+        return ""
+    if isinstance(function, staticmethod) or (
+        code.co_varnames[0] not in ("self", "cls") and _is_static(target, path) is not False
+    ):
+        return ""
+    return _UNBOUND.format(owner=path[-2], method=path[-1])
+
+
+def _is_static(function: Any, path: list[str]) -> bool | None:
+    """Whether the class in which a function is defined has it as a static method. None if that cannot be told."""
+    found: Any = sys.modules.get(function.__module__)
+    for name in path[:-1]:
+        found = getattr(found, name, None)
+    if not isinstance(found, type) or path[-1] not in vars(found):
+        return None
+    return isinstance(vars(found)[path[-1]], staticmethod)
+
+
 def unnamed_parameter(code: Any) -> str:
     """The first parameter that cannot be passed by name, or empty."""
-    if code.co_flags & _VARARGS:
+    if code.co_flags & VARARGS:
         return str(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
     return str(code.co_varnames[0]) if code.co_posonlyargcount else ""
 

@@ -229,6 +229,8 @@ class Worker:
             result = self.functions[str(call.function)](**self.arguments(call))
             if hasattr(type(result), "__await__"):
                 result = self._complete(result)
+            if may_be_stream(result):
+                result = self._collected(result)
             data = success(call, result)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             data, caught = failure(call, error), error
@@ -238,12 +240,24 @@ class Worker:
         if caught is not None:
             log_traceback(call, caught)
 
+    def _collected(self, result: Any) -> Any:
+        from . import stream
+
+        result = stream.collect_blocking(result)
+        return self._complete(result) if hasattr(type(result), "__await__") else result
+
     def _complete(self, awaitable: Awaitable[Any]) -> Any:
         from . import event_loop
 
         if self._loop is None or self._loop.is_closed():
             self._loop = event_loop.event_loop()
         return event_loop.complete(self._loop, awaitable)
+
+
+def may_be_stream(result: object) -> bool:
+    """Whether it is worth importing `stream` to have a closer look."""
+    kind = type(result)
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
 
 
 def _ignore(number: int) -> None:

@@ -147,7 +147,7 @@ class WithoutSchema:
         (unnamed, "Tool 'unnamed' has no description, so a model cannot know when to use it. Add a docstring"),
         (lines, "Tool 'lines': a generator has no single answer; return a list instead."),
         (stream, "Tool 'stream': a generator has no single answer; return a list instead."),
-        (unresolvable, "Tool 'unresolvable': a type hint cannot be resolved (name 'Missing' is not defined)"),
+        (unresolvable, "Tool 'unresolvable': the type hint of parameter 'a' cannot be resolved (name 'Missing'"),
         (ObjectTool, "is no tool: it needs to be a function, or an object with name, description, schema and invoke"),
         (ObjectTool, "Pass an instance of the class."),
         (7, "7 is no tool: it needs to be a function"),
