@@ -310,7 +310,26 @@ class _Repairer:
                 repaired = self.node(child, item, join(path, index), log, depth + 1)
                 if repaired is not item:
                     changed[index] = repaired
-        return [changed.get(index, item) for index, item in enumerate(value)] if changed else value
+        items = [changed.get(index, item) for index, item in enumerate(value)] if changed else value
+        return self._once(items, path, log) if node.schema.get("uniqueItems") is True else items
+
+    def _once(self, items: list[JSON], path: str, log: list[Repair]) -> list[JSON]:
+        """The list without what it holds twice: its author meant a set."""
+        met: dict[object, list[JSON]] = {}
+        kept: list[JSON] = []
+        for item in items:
+            key = (type_of(item), len(item)) if isinstance(item, dict | list) else (isinstance(item, bool), item)
+            rivals = met.setdefault(key, [])
+            self._work -= len(rivals)
+            if self._work < 0:
+                raise _TooMuchWorkError
+            if not any(same(item, rival) for rival in rivals):
+                rivals.append(item)
+                kept.append(item)
+        if len(kept) == len(items):
+            return items
+        log.append(Repair(path, items, kept, "the same item more than once in a set"))
+        return kept
 
 
 def _types(schema: Schema) -> list[str]:

@@ -299,7 +299,7 @@ class Reader:
             self._pydantic_reason = f"only pydantic could read it, which cannot be imported ({error}); install pydantic"
             return None
         except Exception as error:  # noqa: BLE001  an old pydantic, or a type that it cannot express either
-            self._pydantic_reason = str(error).split("\n")[0]
+            self._pydantic_reason = " ".join(str(error).partition("\n\nFor further")[0].split())[:500]
             return None
         self._adapted_count += 1
         self.definitions.update(schema.pop("$defs", {}))

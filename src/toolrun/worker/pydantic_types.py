@@ -16,7 +16,7 @@ _PORTABLE = re.compile(
     r"""\^? (?:
         [\w \-,:;/@\#%&!~"'<>=.|]              # what stands for itself, any character, alternatives
         | \\ [\^$\\.*+?()\[\]{}|/nrtfv]
-        | \( (?: \?: )? | \)
+        | \( (?: \?: | (?! \? ) ) | \)
         | \[ \^? (?: [\w ,:;/@%!"'<>=.*+?(){}|$] | - | \\ [\^$\\.*+?()\[\]{}|/nrtfv-] )+ \]
         | [*+?] \?? (?! [*+?{] )
         | \{ [0-9]+ (?: , [0-9]* )? \} \?? (?! [*+?{] )
@@ -85,8 +85,8 @@ def _take_pattern(part: Schema, is_python: bool) -> str:
 
 
 def _is_portable(pattern: str, is_python: bool) -> bool:
-    """With Python's `re`, `$` also matches before a line break at the end."""
-    return len(pattern) <= 1000 and bool(_PORTABLE.fullmatch(pattern)) and not (is_python and "$" in pattern)
+    """Nothing is with Python's `re`: it has flags, and its `$` also matches before a line break at the end."""
+    return not is_python and len(pattern) <= 1000 and bool(_PORTABLE.fullmatch(pattern))
 
 
 def _uses_python_patterns(core: Any) -> bool:

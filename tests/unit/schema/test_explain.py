@@ -74,7 +74,7 @@ SQUARE = obj(["kind", "side"], kind={"const": "square"}, side={"type": "number"}
         ({"minProperties": 2}, {}, "'v' must have at least 2 properties, got 0: {}"),
         ({"maxProperties": 0}, {"a": 1}, "'v' must have at most 0 properties, got 1: {\"a\": 1}"),
         ({"pattern": "^a+$"}, "b", "'v' must match the pattern ^a+$, got \"b\""),
-        ({"uniqueItems": True}, [1, 1], "'v' must not hold the same item twice, got [1, 1]"),
+        ({"$id": "urn:as-sent", "uniqueItems": True}, [1, 1], "'v' must not hold the same item twice, got [1, 1]"),
         ({"contains": {"const": 1}}, [2], "'v' must hold at least 1 of {\"const\": 1}, got [2]"),
         ({"contains": {"const": 1}, "maxContains": 1}, [1, 1], "'v' must hold at most 1 of {\"const\": 1}, got [1, 1]"),
         ({"prefixItems": [{}], "items": False}, [1, 2], "'v[1]' is not allowed, got 2"),

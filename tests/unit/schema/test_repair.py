@@ -333,3 +333,33 @@ def test_the_objects_of_the_caller_are_never_changed(value: JSON) -> None:
     before = copy.deepcopy(sent)
     ArgumentSchema({"type": "object", "properties": {"v": schema, "w": schema}}).check(sent)
     assert sent == before
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (["a", "b", "a", "a"], ["a", "b"]),
+        ([1, 1.0, True, "1"], [1, True, "1"]),
+        ([{"x": 1}, {"x": 1.0}, {"x": 2}, {"y": 1}], [{"x": 1}, {"x": 2}, {"y": 1}]),
+        ([[1], [1], [2]], [[1], [2]]),
+        ([None, None, 0, False], [None, 0, False]),
+    ],
+)
+def test_a_list_that_stands_for_a_set_keeps_each_item_once(sent: list[JSON], kept: list[JSON]) -> None:
+    schema: Schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    checked = ArgumentSchema(schema).check({"a": sent})
+    assert checked.arguments == {"a": kept}
+    assert [type(it) for it in checked.arguments["a"]] == [type(it) for it in kept]
+    [repaired] = checked.repairs
+    assert (repaired.path, repaired.before, repaired.after) == ("a", sent, kept)
+    assert checked.problems == ()
+
+
+def test_a_set_that_is_too_small_without_its_doubles_is_refused() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}},
+    }
+    checked = ArgumentSchema(schema).check({"a": ["1", 1]})
+    assert checked.problems
+    assert ArgumentSchema(schema).check({"a": ["1", 1, 2]}).arguments == {"a": [1, 2]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
@@ -12,9 +13,9 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langchain_core.tools import tool as langchain_tool
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from support.hints import book, unresolvable
+from support.hints import book, function_of, unresolvable
 from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
 from toolrun.tools.adapt import adapt
 from toolrun.tools.protocol import schema_of
@@ -282,3 +283,96 @@ async def test_what_a_langchain_tool_raises_is_its_answer(executor: ToolExecutor
     executor.manager.add(fails)
     result = await executor.execute("fails", {"x": 1})
     assert (result.error, result.error_kind) == ("no such room", ErrorKind.TOOL_ERROR)
+
+
+class Lamp:
+    def switch(self, on: bool) -> str:
+        """Switch it."""
+        return f"{type(self).__name__} {on}"
+
+    def odd(this, on: bool) -> str:  # noqa: N805  the name is the case
+        """Switch it."""
+        return f"{type(this).__name__} {on}"
+
+    @classmethod
+    def make(cls, on: bool) -> str:
+        """Make one."""
+        return f"{cls.__name__} {on}"
+
+    @staticmethod
+    def check(on: bool) -> str:
+        """Check."""
+        return f"static {on}"
+
+
+@pytest.mark.parametrize("method", [Lamp.switch, Lamp.odd, vars(Lamp)["make"]])
+def test_a_method_without_its_object_is_refused_with_what_to_do(method: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        tool(method)
+    name = getattr(method, "__func__", method).__name__
+    assert f"Tool '{name}': it is the method '{name}' of the class 'Lamp' without an object" in str(caught.value)
+    assert f"use its bound method, as Lamp(…).{name}" in str(caught.value)
+
+
+def test_a_method_that_is_decorated_in_its_class_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"the method 'speak' of the class 'Dog' without an object"):
+
+        class Dog:
+            @tool
+            def speak(self, words: str) -> str:
+                """Speak."""
+                return words
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [(Lamp().switch, "Lamp True"), (Lamp().odd, "Lamp True"), (Lamp.make, "Lamp True"), (Lamp.check, "static True")],
+)
+async def test_methods_that_have_their_object_are_tools(executor: ToolExecutor, method: Any, answer: str) -> None:
+    made = executor.manager.add(tool(method))
+    assert list(made.schema["properties"]) == ["on"]  # type: ignore[attr-defined]  # a FunctionTool
+    assert (await executor.execute(made.name, {"on": True})).result == answer
+
+
+class Opaque:
+    """pydantic knows nothing of it."""
+
+
+class Unfinished(BaseModel):
+    later: "NotThere"  # type: ignore[name-defined]  # noqa: F821  the name is the case
+
+
+class Hostile(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise RuntimeError(f"no {name} for you")
+
+
+class Hidden(metaclass=Hostile):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("hint", "reason"),
+    [
+        (Opaque, "Unable to generate pydantic-core schema"),
+        (list[Opaque], "Unable to generate pydantic-core schema"),
+        (Unfinished, "NotThere"),
+        (Annotated[str, Field(pattern="(")], "regex"),
+        (Hidden, "for you"),
+    ],
+)
+def test_what_pydantic_refuses_is_a_definition_error_that_names_the_parameter(hint: Any, reason: str) -> None:
+    def take(value: Any) -> None:
+        """Take it."""
+
+    take.__annotations__["value"] = hint
+    with pytest.raises(DefinitionError) as caught:
+        tool(take)
+    assert str(caught.value).startswith("Tool 'take': parameter 'value' has a type that JSON cannot express: ")
+    assert reason in str(caught.value)
+
+
+def test_without_pydantic_the_error_says_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)  # so that importing it fails
+    with pytest.raises(DefinitionError, match=r"parameter 'value' .* install pydantic"):
+        FunctionTool(function_of(Opaque), name="take")
