@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator, Iterator
 
+import hypothesis
 import pytest
 import pytest_asyncio
 
@@ -14,6 +16,20 @@ pytest.register_assert_rewrite("faults.bench", "support.leftovers")
 
 from support.leftovers import Existing  # noqa: E402  after the line that makes its asserts speak
 from toolrun import ToolExecutor, ToolManager  # noqa: E402
+
+
+# Machines may be busy: how long an example takes, or making one, says nothing about the code.
+hypothesis.settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("patient")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # In a background job, under nohup and in many CI runners. A process that the tests start would ignore the signal,
+    # too; one that is handled here is back at its default there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

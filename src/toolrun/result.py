@@ -58,6 +58,8 @@ class Content:
     """For a program. None: the text of the blocks, or the blocks themselves if there is more than text."""
     is_normal: bool = field(default=False, repr=False, compare=False)
     """Whether all of it is JSON data in the form of MCP that nobody else holds, so that it need not be copied."""
+    artifact: object = field(default=None, repr=False)
+    """For the program as it is, whatever it is. It is not sent anywhere."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,8 @@ class ToolResult:
     """Of a large result: `text`, made beforehand, because making it takes long."""
     dropped: tuple[str, ...] = ()
     """Arguments that the tool does not know: it did not get them."""
+    artifact: object = field(default=None, repr=False, compare=False)
+    """What a LangChain tool returned beside its content, as it is: no model, log or envelope shows it."""
 
     @property
     def success(self) -> bool:

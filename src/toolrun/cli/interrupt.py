@@ -44,7 +44,9 @@ class Interrupt:
         self._before: dict[signal.Signals, _Handler] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._handle) for number in self._signals}
+        """A signal that is ignored stays so: whoever started us with nohup, or in the background, wants that."""
+        handled = [it for it in self._signals if signal.getsignal(it) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(

@@ -39,7 +39,7 @@ from toolrun.execution.settle import Settled, is_quick
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
 from toolrun.redaction import Redactor
-from toolrun.result import ToolCall, ToolResult, normalise_result
+from toolrun.result import Content, ToolCall, ToolResult, normalise_result
 from toolrun.text import close_names, show, shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolrun")
 
-"""Types of most results: they yield nothing."""
 _NO_SETTINGS: Final = ToolSettings()
 _MAX_DEPTH: Final = 32
 """Levels of tools that call tools; a circle of them ends here and not at Python's own limit."""
@@ -158,8 +157,6 @@ class ToolExecutor:
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:
-            if prepared is not None and prepared.content_of is not None and type(value) is not Settled:
-                value = prepared.content_of(value)
             result = self._succeeded(call, value, repairs)
         self._finish(call, result)
         return result
@@ -353,7 +350,7 @@ class ToolExecutor:
     def _succeeded(self, call: Call, value: object, repairs: tuple[Repair, ...]) -> ToolResult:
         text = None
         if type(value) is Settled:
-            plain, blocks, text = value.data, value.blocks, value.text
+            plain, blocks, text, value = value.data, value.blocks, value.text, value.value
         else:
             plain, blocks = normalise_result(value)
         took = (perf_counter() - call.started) * 1000
@@ -361,6 +358,8 @@ class ToolExecutor:
         given = (call.name, plain, None, None, took, call_id, self._max_chars, repairs)
         result = ToolResult(*given, content=blocks, dropped=call.dropped)
         result.rendered = text
+        if type(value) is Content:
+            result.artifact = value.artifact
         return result
 
     def _failed(

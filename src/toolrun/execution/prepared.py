@@ -24,11 +24,19 @@ from toolrun.errors import CallError, DefinitionError, OverloadedError, SideEffe
 from toolrun.execution.body import Body, Outcome, RemoteTool
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.parked_task import complete, complete_guarded
-from toolrun.execution.settle import ContentOf, settle
+from toolrun.execution.settle import settle
 from toolrun.execution.thread import Job
 from toolrun.json import JSON
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.function import FunctionTool
+from toolrun.tools.langchain_tool import (
+    is_langchain,
+    is_single_input,
+    langchain_invoker,
+    read_answer,
+    rename_single,
+    split_pair,
+)
 from toolrun.tools.protocol import Tool, is_seconds, origin_of, schema_of
 from toolrun.worker.stream import collect_async, collect_blocking
 
@@ -57,7 +65,6 @@ class PreparedTool:
     __slots__ = (
         "complete",
         "concurrency",
-        "content_of",
         "inline",
         "is_valid",
         "name",
@@ -78,7 +85,7 @@ class PreparedTool:
             self.schema = ArgumentSchema(schema_of(tool), origin_of(tool))
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{tool.name}': {error}") from error
-        self.rename = getattr(tool, "rename_arguments", None)
+        self.rename = rename_single if is_single_input(tool) else getattr(tool, "rename_arguments", None)
         """Of a tool whose parameters may be called by other names: gives them their own."""
         self.is_valid = self.schema.fast_validator()
         own: Any = getattr(tool, "timeout", None)  # foreign objects may mean something else by it
@@ -89,10 +96,7 @@ class PreparedTool:
         is_closed = isinstance(tool, FunctionTool) and reaches_nothing(tool.function)
         self.complete = complete if is_closed else complete_guarded
         """Runs what is inline."""
-        has_artifact = getattr(tool, "response_format", None) == "content_and_artifact"
-        self.content_of = _without_artifact if has_artifact else None
-        """What a model is to see of a returned value, if that is not all of it."""
-        self.settle: Settle = partial(_settle, self.name, self.content_of, max_chars)
+        self.settle: Settle = partial(_settle, self.name, max_chars)
         """What is made of an outcome in a thread."""
         self.run: Run = _runner(tool, self.settle)
 
@@ -106,15 +110,13 @@ class MadeCoroutine:
         self.awaitable = awaitable
 
 
-def _settle(
-    name: str, content_of: ContentOf, max_chars: int | None, value: object, error: BaseException | None
-) -> Outcome:
+def _settle(name: str, max_chars: int | None, value: object, error: BaseException | None) -> Outcome:
     try:
         if error is None and inspect.isawaitable(value):
             return MadeCoroutine(value), None
     except BaseException:  # noqa: BLE001  it asks a foreign object what it is
         pass
-    return settle(value, error, name, content_of, max_chars)
+    return settle(value, error, name, max_chars)
 
 
 def settle_in_thread(prepared: PreparedTool, call: Call, state: LoopState, outcome: Outcome) -> Outcome | Body:
@@ -123,11 +125,6 @@ def settle_in_thread(prepared: PreparedTool, call: Call, state: LoopState, outco
     if isinstance(body, tuple) and isinstance(body[1], OverloadedError):
         body[1].side_effects = SideEffects.UNKNOWN  # the tool has run
     return body
-
-
-def _without_artifact(value: object) -> object:
-    """Of LangChain's (content, artifact) the content."""
-    return value[0] if isinstance(value, tuple) and len(value) == 2 else value
 
 
 def _inline(tool: Any) -> Invoke | None:
@@ -146,12 +143,43 @@ def _runner(tool: Any, settle: Settle) -> Run:
         return _in_isolation(tool)
     if ainvoke is not None and callable(getattr(tool, "submit", None)):
         return _elsewhere(tool)
-    if ainvoke is not None and (invoke is None or not _is_sync_langchain(tool)):
+    is_blocking = ainvoke is None or (invoke is not None and _is_sync_langchain(tool))
+    if is_langchain(tool):
+        invoke, ainvoke = langchain_invoker(tool)
+    elif not isinstance(tool, FunctionTool):
+        invoke, ainvoke = _reading(tool, invoke), _reading(tool, ainvoke)
+    if not is_blocking:
+        assert ainvoke is not None
         return _in_task(ainvoke)
     assert invoke is not None  # adapt() lets nothing in without invoke or ainvoke
     if getattr(tool, "is_async", False) is True or inspect.iscoroutinefunction(invoke):
         return _in_task(invoke)
     return _in_thread(tool.name, lambda arguments: collect_blocking(invoke(arguments)), settle)
+
+
+def _reading(tool: Any, invoke: Any) -> Any:
+    """The way to call a foreign object, with its answers read as those of a LangChain tool."""
+    if invoke is None:
+        return None
+    read = split_pair if getattr(tool, "response_format", None) == "content_and_artifact" else read_answer
+    if inspect.iscoroutinefunction(invoke):
+
+        async def ainvoke(arguments: dict[str, JSON]) -> object:
+            return read(await invoke(arguments))
+
+        return ainvoke
+    return lambda arguments: _read_now_or_later(read, invoke(arguments))
+
+
+def _read_now_or_later(read: Callable[[object], object], value: object) -> object:
+    """An answer, also one that is still to be awaited."""
+    if not inspect.isawaitable(value):
+        return read(value)
+
+    async def read_later() -> object:
+        return read(await value)
+
+    return read_later()
 
 
 def _in_task(invoke: Invoke) -> Run:

@@ -7,9 +7,8 @@ a thread, as a part of the body: inside the deadline, and abandoned at it. Knows
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from toolrun.errors import CallError
 from toolrun.execution.body import Outcome
@@ -18,10 +17,7 @@ from toolrun.json import JSON
 from toolrun.result import is_small, normalise_large, normalise_result, render_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ContentOf: TypeAlias = "Callable[[object], object] | None"
-"""What a model is to see of a returned value, if that is not all of it."""
+    pass
 
 _PLAIN: Final = frozenset({BaseException.__str__, OSError.__str__, KeyError.__str__})
 """How exceptions are made into text without any code of their own."""
@@ -49,13 +45,11 @@ def is_quick(value: object, error: BaseException | None) -> bool:
     return is_small(BaseException.args.__get__(error))  # type: ignore[attr-defined]  # a slot of the type
 
 
-def settle(value: object, error: BaseException | None, tool: str, content_of: ContentOf, limit: int | None) -> Outcome:
+def settle(value: object, error: BaseException | None, tool: str, limit: int | None) -> Outcome:
     """In a thread: the outcome with a `Settled` value, or with a `Failure` beside the error. Never raises."""
     if error is not None:
         return explain(error, tool), error
     try:
-        if content_of is not None:
-            value = content_of(value)
         data, blocks = normalise_result(value, normalise_large)
         return Settled(value, data, blocks, render_large(list(blocks) or data, limit)), None
     except BaseException as raised:  # noqa: BLE001  a foreign object's own methods

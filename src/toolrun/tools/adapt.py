@@ -6,6 +6,7 @@ from typing import cast
 
 from toolrun.errors import DefinitionError
 from toolrun.tools.function import FunctionTool
+from toolrun.tools.langchain_tool import check_langchain, is_langchain
 from toolrun.tools.protocol import Tool, check_name, schema_of
 
 
@@ -44,6 +45,8 @@ def _check_schema(tool: Tool) -> None:
     from toolrun.schema import ArgumentSchema  # here, because importing toolrun should not load a validator
 
     try:
+        if is_langchain(tool):
+            check_langchain(tool)
         ArgumentSchema(schema_of(tool))
     except DefinitionError as error:
         raise DefinitionError(f"Tool '{tool.name}': {error}") from error

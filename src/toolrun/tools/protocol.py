@@ -59,7 +59,11 @@ def schema_of(tool: Tool) -> Mapping[str, JSON]:
     schema = getattr(tool, "schema", None)
     if isinstance(schema, Mapping):
         return schema
-    # LangChain: `tool_call_schema` is `args_schema` without the arguments that its own runtime injects.
+    if "langchain_core.tools.base" in sys.modules:
+        from toolrun.tools.langchain_tool import is_langchain, langchain_schema  # reads signatures, as few tools need
+
+        if is_langchain(tool):
+            return langchain_schema(tool)
     declared: Any = getattr(tool, "tool_call_schema", None) or getattr(tool, "args_schema", None)
     if declared is None and schema is not None and not callable(schema):
         declared = schema

@@ -34,6 +34,8 @@ def adapt(hint: Any, definitions: Schema) -> tuple[Any, Schema, str]:
     """
     from pydantic import TypeAdapter
 
+    if getattr(hint, "__pydantic_complete__", True) is False and hasattr(hint, "model_rebuild"):
+        hint.model_rebuild()  # what is missing may be there by now; if not, this says what it is
     adapter: Any = TypeAdapter(for_pydantic(hint))
     schema = adapter.json_schema()
     if any(definitions.get(name, made) != made for name, made in schema.get("$defs", {}).items()):

@@ -65,3 +65,15 @@ def test_every_signal_that_is_handled_has_its_handler_back_at_the_end(number: si
         signal.raise_signal(number)
     assert interrupt.signal is number
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(number: signal.Signals) -> None:
+    work, before = Work(), signal.signal(number, signal.SIG_IGN)
+    try:
+        with work.interrupt(signals=(signal.SIGINT, signal.SIGTERM)) as interrupt:
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert (interrupt.signal, work.events) == (None, [])

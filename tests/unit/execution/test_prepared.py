@@ -218,5 +218,6 @@ async def test_of_a_pair_of_content_and_artifact_the_model_gets_the_content(exec
 
     executor.manager.add(Adapter())
     executor.manager.add(Plain())
-    assert (await executor.execute("adapter")).result == "the text"
-    assert (await executor.execute("plain")).result == ["the text", [1, 2]]
+    for name in ("adapter", "plain"):
+        result = await executor.execute(name)
+        assert (result.result, result.text, result.artifact) == ("the text", "the text", [1, 2])

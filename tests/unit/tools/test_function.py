@@ -290,7 +290,7 @@ class Lamp:
         """Switch it."""
         return f"{type(self).__name__} {on}"
 
-    def odd(this, on: bool) -> str:  # noqa: N805  the name is the case
+    def odd(this, on: bool) -> str:
         """Switch it."""
         return f"{type(this).__name__} {on}"
 
@@ -330,7 +330,7 @@ def test_a_method_that_is_decorated_in_its_class_is_refused() -> None:
 )
 async def test_methods_that_have_their_object_are_tools(executor: ToolExecutor, method: Any, answer: str) -> None:
     made = executor.manager.add(tool(method))
-    assert list(made.schema["properties"]) == ["on"]  # type: ignore[attr-defined]  # a FunctionTool
+    assert list(made.schema["properties"]) == ["on"]
     assert (await executor.execute(made.name, {"on": True})).result == answer
 
 
@@ -339,7 +339,7 @@ class Opaque:
 
 
 class Unfinished(BaseModel):
-    later: "NotThere"  # type: ignore[name-defined]  # noqa: F821  the name is the case
+    later: NotThere  # type: ignore[name-defined]  # noqa: F821  the name is the case
 
 
 class Hostile(type):

@@ -46,7 +46,9 @@ class Page:
         return self.number
 
 
-@pytest.mark.parametrize("value", [(it for it in ()), map(str, ()), iter([]), csv.reader([]), Closing().numbers_later()])
+@pytest.mark.parametrize(
+    "value", [(it for it in "ab"), map(str, ()), iter([]), csv.reader([]), Closing().numbers_later()]
+)
 def test_iterators_are_streams(value: object) -> None:
     assert is_stream(value)
 
