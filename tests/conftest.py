@@ -17,10 +17,10 @@ pytest.register_assert_rewrite("faults.bench", "support.leftovers")
 from support.leftovers import Existing  # noqa: E402  after the line that makes its asserts speak
 from toolrun import ToolExecutor, ToolManager  # noqa: E402
 
-
 # Machines may be busy: how long an example takes, or making one, says nothing about the code.
 hypothesis.settings.register_profile(
     "patient",
+    hypothesis.settings(),  # those for CI, if this is one
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.environments import LIMIT, uv_variables
@@ -163,7 +163,6 @@ REFERENCE = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| 
 LINES = ["# /// script", "# ///", "# /// other", "#", "# x = 1", "# y = 2", "#z", "", "code", "# ///x", "# /// script "]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 @given(st.lists(st.sampled_from(LINES), max_size=14), st.sampled_from(["", "\n"]))
 def test_a_block_is_what_the_pattern_of_the_specification_finds(lines: list[str], end: str) -> None:
     source = "\n".join(lines) + end

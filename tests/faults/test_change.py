@@ -125,8 +125,11 @@ async def test_a_jump_of_the_clock_changes_nothing(project: Project, monkeypatch
     async with project.open(idle_timeout=60.0, max_age=3600.0) as tools:
         first = await tools.works()
         async with tools.bystander():
-            running = await reported(lambda report: tools.run("progress(1); time.sleep(0.2)", on_progress=report))
+            gate = project.root / "gate"
+            code = f"progress(1)\nwhile not Path({str(gate)!r}).exists(): time.sleep(0.005)"
+            running = await reported(lambda report: tools.run(code, on_progress=report))
             monkeypatch.setattr(time, "time", lambda: real() + day)
+            gate.touch()
             assert (await running).result == first
             monkeypatch.setattr(time, "time", lambda: real() - day)
             assert await tools.works() == first, "neither idle nor old"

@@ -45,11 +45,13 @@ async def test_what_is_no_message_costs_the_worker_its_life(project: Project, co
 async def test_calls_that_wait_are_not_sent_to_a_worker_that_talks_rubbish(project: Project) -> None:
     async with project.open(max_workers=1) as tools:
         await tools.works()
+        gate = project.root / "gate"
+        code = f"progress(1)\n{WAIT_FOR.format(path=str(gate))}\nsay(b'rubbish\\n')"
         async with tools.bystander():
-            call = await reported(
-                lambda report: tools.run("progress(1); time.sleep(0.05); say(b'rubbish\\n')", on_progress=report)
-            )
+            call = await reported(lambda report: tools.run(code, on_progress=report))
             waiting = [asyncio.create_task(tools.run("answer = data", data=str(number))) for number in range(5)]
+            await until(lambda: len(tools.pool()._state._waiting) == 5, "the calls that wait")
+            gate.touch()
             assert is_protocol_error(await call)
             assert [(await it).result for it in waiting] == ["0", "1", "2", "3", "4"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,9 @@ async def test_a_server_that_still_answers_is_told_and_left_alone(servers: Serve
         result = await tools.call("subject__wait_for", path=str(path), value="x", timeout=0.1)
         assert is_timeout(result)
         await until(lambda: cancelled_ids(servers) == call_ids(servers, "wait_for"), "the cancellation")
-        await asyncio.sleep(0.3)  # longer than it has to prove that it lives
+        await until(lambda: "ping" in [it.get("method") for it in servers.received()], "the question whether it lives")
+        session: Any = tools.server().session
+        await until(lambda: session.channel._timer is None, "the end of the time that it has to answer")
         assert await tools.works() == pid
         path.touch()  # its answer comes late, and is nobody's
         assert await tools.works() == pid

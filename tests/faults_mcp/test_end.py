@@ -73,8 +73,10 @@ async def test_closing_does_not_wait_for_a_server_that_is_being_connected_with(s
 
 
 async def test_opening_and_closing_at_once_leaves_nothing(servers: Servers) -> None:
-    async with Runtime.open(servers.configure()):
-        pass
+    async with Runtime.open(servers.configure()) as runtime:
+        opened = [it.name for it in runtime.servers]
+    assert "subject" in opened
+    assert not any(map(is_alive, servers.starts()))
 
 
 async def test_a_killed_process_of_the_group_is_not_the_end_of_the_server(servers: Servers) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -176,7 +176,10 @@ def test_a_web_of_objects_that_all_know_each_other_ends() -> None:
     nodes: list[list[object]] = [[] for _ in range(30)]
     for node in nodes:
         node.extend(nodes)
-    json.dumps(normalise(nodes))
+    found = normalise(nodes)
+    assert isinstance(found, list)
+    assert len(found) == 30
+    assert "…" in json.dumps(found, ensure_ascii=False)
 
 
 def test_very_deep_nesting_is_cut() -> None:
@@ -299,7 +302,6 @@ def mutable(value: object) -> Iterator[int]:
             yield from mutable(item)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 @given(ANYTHING)
 def test_anything_becomes_json_that_shares_nothing_with_it(value: object) -> None:
     outcome = normalise(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -41,7 +41,6 @@ CLAUSES = st.builds(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 @given(st.lists(CLAUSES, max_size=3), st.tuples(st.just(3), st.integers(0, 12), st.integers(0, 12)))
 def test_what_is_met_is_met_by_the_rules_of_python_packaging(clauses: list[str], version: tuple[int, ...]) -> None:
     specifier = ",".join(clauses)

@@ -12,11 +12,12 @@ import pytest_asyncio
 from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.json import JSON
-from toolrun.processes.engine import ProcessSpec
+from toolrun.processes.engine import Listener, ProcessSpec
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
 from toolrun.testing import MemoryEngine
+from toolrun.testing.memory_engine import MemoryWorker
 from toolrun.tools.context import Call, Progress
 
 SPEC = ProcessSpec("script", Path("python"), (), Path())
@@ -233,12 +234,19 @@ async def test_a_worker_that_cannot_be_started_or_loaded_or_is_never_ready_answe
 
 
 async def test_a_start_that_fails_costs_no_call_that_another_worker_will_take(make: Make) -> None:
-    pool, engine = make(MemoryEngine(ready=False))
+    attempts: list[ProcessSpec] = []
+
+    class Counting(MemoryEngine):
+        def start(self, spec: ProcessSpec, listener: Listener) -> MemoryWorker:
+            attempts.append(spec)
+            return super().start(spec, listener)
+
+    pool, engine = make(Counting(ready=False))
     first = asyncio.create_task(pool.run(request()))
     await until(lambda: engine.workers)
     engine.failure = OSError("too many open files")
     second = asyncio.create_task(pool.run(request()))
-    await asyncio.sleep(0.01)
+    await until(lambda: len(attempts) == 2)
     engine.workers[0].be_ready()
     for task in (first, second):
         await until(lambda: engine.workers[0].requests)

@@ -6,12 +6,10 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.voice.speakable import speakable
-
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,6 @@ def test_a_table_without_outer_bars_and_with_uneven_rows_is_read() -> None:
     assert speakable("a | b\n--- | ---\n1 | 2 | 3\n4") == "a: 1, b: 2. 4."
 
 
-@PATIENT
 @given(st.text(alphabet=st.one_of(st.sampled_from("*_`~#|[]()<>!-=\\\n 1aB.é🎉"), st.characters()), max_size=200))
 def test_whatever_is_written_no_markup_is_left(written: str) -> None:
     spoken = speakable(written)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolrun.builtins.math.functions import CONSTANTS, FUNCTIONS
@@ -388,14 +388,12 @@ def fuzzed(expression: str) -> None:
     assert json.loads(json.dumps(result, allow_nan=False, ensure_ascii=False).encode()) == result
 
 
-@settings(deadline=None)  # the first unit imports pint
 @given(st.text(max_size=60))
 @example("\ud800")
 def test_arbitrary_text_gives_json_or_a_tool_error(text: str) -> None:
     fuzzed(text)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=25), st.sampled_from(["", " "]))
 def test_arbitrary_tokens_give_json_or_a_tool_error(tokens: list[str], glue: str) -> None:
     fuzzed(glue.join(tokens))
@@ -422,7 +420,6 @@ def expressions() -> st.SearchStrategy[str]:
     return st.recursive(leaves, extend, max_leaves=8)
 
 
-@settings(deadline=None)
 @given(expressions())
 def test_well_formed_expressions_give_json_or_a_tool_error(expression: str) -> None:
     fuzzed(expression)
@@ -444,7 +441,6 @@ def arithmetic() -> st.SearchStrategy[str]:
     return st.recursive(leaves, extend, max_leaves=10)
 
 
-@settings(deadline=None)
 @given(arithmetic())
 def test_arithmetic_agrees_with_python(expression: str) -> None:
     exact = re.sub(r"[0-9.]+", lambda literal: f"Fraction('{literal[0]}')", expression)

@@ -97,8 +97,9 @@ async def apps(executor: ToolExecutor) -> AsyncIterator[Apps]:
 
 
 async def _slow() -> str:
-    """Takes a moment."""
-    await asyncio.sleep(0.01)
+    """Suspends."""
+    for _ in range(3):
+        await asyncio.sleep(0)
     return "done"
 
 

@@ -199,7 +199,8 @@ async def test_a_call_that_the_client_gives_up_is_cancelled(executor: ToolExecut
         await asyncio.wait_for(started.wait(), LIMIT)
         call.cancel()
         await asyncio.wait_for(ended.wait(), LIMIT)
-        await asyncio.wait([call])
+        await asyncio.wait([call], timeout=LIMIT)
+        assert call.cancelled()
 
 
 async def test_names_that_providers_refuse_are_mapped_and_mapped_back(executor: ToolExecutor, era: str) -> None:

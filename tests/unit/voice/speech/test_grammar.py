@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.errors import ConfigError
 from toolrun.voice.speech.grammar import Grammar, default_commands, make_grammar, read_commands, spell, spoken_words
-
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 DEVICES = ["Switch One", "TV-Lamp_2", "Bedroom Dimmer", "Dimmer"]
 COMMANDS = ["turn (on | off) [the] {device}", "set {device} to {number} percent", "what time is it"]
@@ -152,14 +150,12 @@ def test_commands_are_read_line_by_line() -> None:
     assert read_commands("# a remark\n\n turn on # and off\nstop\n") == ("turn on", "stop")
 
 
-@PATIENT
 @given(st.integers(0, 100))
 def test_every_number_up_to_a_hundred_is_heard_as_itself(number: int) -> None:
     grammar = make_grammar([], ["set it to {number}"], pronounced)
     assert grammar.written(f"set it to {' '.join(spell(str(number)))}") == f"set it to {number}"
 
 
-@PATIENT
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_whatever_a_device_is_called_it_is_known_or_reported(names: list[str]) -> None:
     grammar = make_grammar(names, ["turn on {device}", "stop"], pronounced)

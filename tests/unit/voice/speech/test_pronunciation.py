@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.voice.speech.pronunciation import pronounce
-
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 DICTIONARY = {"lamp": "L AE M P", "night": "N AY T", "stand": "S T AE N D", "bus": "B AH S", "door": "D AO R"}
 VOWELS = {"AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"}
@@ -45,7 +43,6 @@ def test_what_is_not_written_in_latin_letters_has_none(word: str) -> None:
     assert pronounce(word, DICTIONARY.get) is None
 
 
-@PATIENT
 @given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=30))
 def test_every_word_of_letters_has_phones_that_the_engine_knows(word: str) -> None:
     found = pronounce(word, DICTIONARY.get)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.errors import SpeechError
 from toolrun.voice.speech.segment import WINDOW, Hearing, Segments, silero
-
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 HEARING = Hearing(threshold=0.5, silence=0.096, lead=0.064, shortest=0.064, longest=0.64)
 """In windows of 32 ms: 3 silent ones end an utterance, 2 are kept before, 2 are a word, 20 are too many."""
@@ -76,7 +74,6 @@ def test_what_does_not_fill_a_window_is_heard_at_the_end(segments: Segments) -> 
     assert segments.end() == [sound(90, 90) + b"\x5a" * 10 + b"\0" * (WINDOW - 10)]
 
 
-@PATIENT
 @given(st.lists(st.integers(0, 100), max_size=60), st.lists(st.integers(1, 3 * WINDOW), min_size=1, max_size=20))
 def test_it_does_not_matter_in_which_pieces_the_sound_comes(percents: list[int], sizes: list[int]) -> None:
     pcm = sound(*percents)

@@ -11,13 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.errors import SpeechError
 from toolrun.voice.speech.wav import read_wav, seconds
-
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 
 def tone(hertz: float, rate: int, length: float = 0.25, size: float = 0.5) -> list[float]:
@@ -144,7 +142,6 @@ def test_a_sound_that_is_too_long_is_refused() -> None:
         read_wav(file_of(1, 1, 1_000, 8, b"\x80" * 600_001))
 
 
-@PATIENT
 @given(st.binary(max_size=200))
 def test_rubbish_is_refused_and_nothing_else_happens(rubbish: bytes) -> None:
     for content in (rubbish, b"RIFF\0\0\0\0WAVE" + rubbish):
