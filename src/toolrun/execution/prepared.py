@@ -146,7 +146,7 @@ def _runner(tool: Any, settle: Settle) -> Run:
     is_blocking = ainvoke is None or (invoke is not None and _is_sync_langchain(tool))
     if is_langchain(tool):
         invoke, ainvoke = langchain_invoker(tool)
-    elif not isinstance(tool, FunctionTool):
+    elif type(tool).__module__.partition(".")[0] != "toolrun":
         invoke, ainvoke = _reading(tool, invoke), _reading(tool, ainvoke)
     if not is_blocking:
         assert ainvoke is not None

@@ -194,8 +194,14 @@ def _refusal(tool: Any, error: ValueError) -> Exception:
     return InvalidArgumentsError(f"Invalid parameters: {'; '.join(told)}")
 
 
+def _functions(tool: Any) -> list[Any]:
+    """What a tool runs: its function, its coroutine, or what its class defines."""
+    given = [it for it in (getattr(tool, "func", None), getattr(tool, "coroutine", None)) if it is not None]
+    return given or [tool._run, tool._arun]
+
+
 def _function(tool: Any) -> Any:
-    return getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
+    return _functions(tool)[0]
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -208,20 +214,28 @@ def _hints(function: Any) -> dict[str, Any]:
 
 def _parameters(tool: Any) -> list[tuple[str, Any, bool]]:
     """What the function and the schema of a tool take: name, hint, and whether it must be given."""
-    function, schema = _function(tool), tool.args_schema
-    hints = _hints(function)
+    schema = tool.args_schema
     fields = getattr(schema, "model_fields", {})
     annotations = _hints(schema) if fields else {}
     found = {
         name: (name, annotations.get(name, field.annotation), field.is_required()) for name, field in fields.items()
     }
-    for name, it in inspect.signature(function).parameters.items():
-        if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY):
+    for function in _functions(tool):
+        hints = _hints(function)
+        for name, it in _named_parameters(function).items():
             has_default = it.default is not it.empty or (name in fields and not fields[name].is_required())
             hint = hints.get(name, it.annotation)
             if name not in found or _marks(hint):
                 found[name] = (name, hint, not has_default)
     return list(found.values())
+
+
+def _named_parameters(function: Any) -> dict[str, inspect.Parameter]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):  # some functions that are written in C
+        return {}
+    return {name: it for name, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)}
 
 
 def _marks(hint: Any) -> list[Any]:
@@ -270,7 +284,7 @@ def _swallowing(tool: Any) -> Signature | None:
         return None
     function = _function(tool)
     hints, taken = _hints(function), []
-    for name in inspect.signature(function).parameters:
+    for name in _named_parameters(function):
         hint = hints.get(name)
         if name in _TAKEN and "langchain" not in repr(hint) and (hint is not None or name == "config"):
             taken.append(name)

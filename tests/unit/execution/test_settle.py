@@ -281,7 +281,7 @@ def large_values() -> list[object]:
 
 @pytest.mark.parametrize("value", large_values(), ids=lambda it: type(it).__name__)
 def test_a_large_value_gets_the_same_data_and_text_as_in_one_go(value: object) -> None:
-    settled, error = settle(value, None, "t", None, 1000)
+    settled, error = settle(value, None, "t", 1000)
     assert error is None
     assert isinstance(settled, Settled)
     expected = normalise(value)

@@ -10,7 +10,7 @@ from langchain_core.callbacks import CallbackManagerForToolRun, Callbacks
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import (
     BaseTool,
     InjectedToolArg,
@@ -136,6 +136,17 @@ class TakesState(BaseTool):
         return f"{x} {state}"
 
 
+class TakesStateLater(BaseTool):
+    name: str = "takes_state_later"
+    description: str = "Takes it."
+
+    def _run(self, x: int) -> str:
+        raise NotImplementedError
+
+    async def _arun(self, x: int, state: Annotated[dict[str, Any], State]) -> str:
+        return f"{x} {state}"
+
+
 class Arguments(BaseModel):
     x: int
     user: Annotated[str, InjectedToolArg]
@@ -148,6 +159,7 @@ class Arguments(BaseModel):
         (langchain_tool(takes_state), "state", "State"),
         (langchain_tool(takes_runtime), "runtime", "Runtime"),
         (TakesState(), "state", "State"),
+        (TakesStateLater(), "state", "State"),
         (
             StructuredTool(name="shown", description="Takes it.", args_schema=Arguments, func=lambda x, user: x),
             "user",
@@ -435,3 +447,35 @@ async def test_a_retriever_is_a_tool(executor: ToolExecutor, response_format: An
     assert result.result == "about lamps"
     kept = [it.page_content for it in result.artifact] if result.artifact else None
     assert kept == (None if response_format == "content" else ["about lamps"])
+
+
+@pytest.mark.filterwarnings("ignore:This API is in beta")
+async def test_a_runnable_is_a_tool(executor: ToolExecutor) -> None:
+    class Words(BaseModel):
+        words: str
+
+    shout = RunnableLambda[dict[str, str], str](lambda given: given["words"].upper())
+    made = shout.as_tool(Words, name="shout", description="Shouts.")
+    assert (await run(executor, made, words="hello")).result == "HELLO"
+
+
+async def test_a_function_that_langchain_cannot_look_into_answers_with_its_reason(executor: ToolExecutor) -> None:
+    result = await run(executor, Tool("number", int, "Reads a number."), tool_input="7")
+    assert (result.error_kind, "no signature" in str(result.error)) == (ErrorKind.TOOL_ERROR, True)
+
+
+async def test_the_state_of_a_tool_stays_its_own(executor: ToolExecutor) -> None:
+    class Counter(BaseTool):
+        name: str = "counter"
+        description: str = "Counts."
+        handle_tool_error: bool = True  # type: ignore[assignment]  # narrower than LangChain's
+        count: int = 0
+
+        def _run(self) -> int:
+            self.count += 1
+            return self.count
+
+    made = Counter()
+    for _ in range(3):
+        last = await run(executor, made)
+    assert (made.count, last.text) == (3, "3")
