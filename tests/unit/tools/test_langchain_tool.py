@@ -468,7 +468,7 @@ async def test_the_state_of_a_tool_stays_its_own(executor: ToolExecutor) -> None
     class Counter(BaseTool):
         name: str = "counter"
         description: str = "Counts."
-        handle_tool_error: bool = True  # type: ignore[assignment]  # narrower than LangChain's
+        handle_tool_error: bool = True
         count: int = 0
 
         def _run(self) -> int:
