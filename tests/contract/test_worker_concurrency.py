@@ -10,6 +10,37 @@ import pytest
 
 from support.worker_process import WorkerProcess, worker_of, write_script
 
+STREAMS = """
+    import asyncio
+    import itertools
+
+    async def later(count):
+        for number in range(count):
+            await asyncio.sleep(0)
+            yield number
+
+    def threaded(count: int):
+        return iter(range(count))
+
+    def threaded_async(count: int):
+        return later(count)
+
+    async def inline(count: int):
+        return iter(range(count))
+
+    async def inline_async(count: int):
+        return later(count)
+
+    async def suspended(count: int):
+        await asyncio.sleep(0)
+        return iter(range(count))
+
+    async def suspended_async(count: int):
+        await asyncio.sleep(0)
+        return later(count)
+
+    __all__ = ["inline", "inline_async", "suspended", "suspended_async", "threaded", "threaded_async"]
+"""
 SCRIPT = """
     import asyncio
     import os
@@ -239,3 +270,16 @@ def test_the_end_of_the_input_ends_the_process_whatever_is_running(worker: Worke
     worker.request(2, "forever")
     assert {worker.receive()["id"], worker.receive()["id"]} == {1, 2}
     assert worker.end()[0] == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--concurrency", "2")], ids=["serial", "concurrent"])
+def test_what_functions_yield_is_collected_within_limits(tmp_path: Path, options: tuple[str, ...]) -> None:
+    names = ["inline", "inline_async", "suspended", "suspended_async", "threaded", "threaded_async"]
+    with worker_of(write_script(tmp_path, STREAMS), *options) as worker:
+        for number, name in enumerate(names):
+            worker.request(number, name, kwargs={"count": 3})
+            assert worker.receive() == {"id": number, "result": [0, 1, 2], "error": None}
+        for number, name in enumerate(names):
+            worker.request(number, name, kwargs={"count": 10_001})
+            assert worker.receive()["raised"][0].endswith("EndlessStreamError")
+            assert "more than 10,000 items" in worker.receive()["error"]

@@ -1,10 +1,11 @@
 """Functions whose parameters need pydantic, and results that are its models."""
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, Required, TypedDict, Unpack
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -101,6 +102,35 @@ def constrained(
 ):
     """Take what is limited."""
     return _shown(a, b, c, d, e)
+
+
+def patterns(
+    a: Annotated[str, Field(pattern=r"^\d+$")],
+    b: Annotated[set[int], Field(min_length=1)] = frozenset({1}),
+    c: dict[Annotated[str, Field(pattern=r"^\p{Lu}$")], int] = {},
+    d: Annotated[str, Field(pattern=re.compile("^abc$", re.IGNORECASE))] = "abc",
+):
+    """Take what matches.
+
+    Args:
+        a: How many.
+    """
+    return _shown(a, sorted(b), c, d)
+
+
+def further_models(**rest: Inner):
+    """Take models by any name."""
+    return _shown(sorted(rest.items()))
+
+
+class Options(TypedDict, total=False):
+    inner: Required[Inner]
+    depth: Annotated[NotRequired[int], Field(ge=1)]
+
+
+def optional_models(**rest: Unpack[Options]):
+    """Take the names of a TypedDict."""
+    return _shown(sorted(rest.items()))
 
 
 def with_fields(

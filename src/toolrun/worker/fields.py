@@ -50,9 +50,26 @@ def _hints(hint: Any) -> dict[str, Any]:
 def _typed_dict_fields(hint: Any, hints: dict[str, Any]) -> Iterator[Field]:
     for name, inner in hints.items():
         # An explicit mark decides: where annotations are text, __required_keys__ does not see it.
-        mark = name_of(inner)
-        is_marked = mark in ("Required", "NotRequired")
-        yield Field(name, inner, mark == "Required" if is_marked else name in hint.__required_keys__, {})
+        marks: list[str] = []
+        bare = _without_marks(inner, marks)
+        is_required = name in hint.__required_keys__
+        for mark in marks:
+            is_required = mark == "Required" if mark in ("Required", "NotRequired") else is_required
+        yield Field(name, bare, is_required, {})
+
+
+def _without_marks(hint: Any, marks: list[str]) -> Any:
+    """The hint of a field without Required, NotRequired and ReadOnly, which only a TypedDict knows."""
+    if hasattr(hint, "__metadata__"):
+        from typing import Annotated
+
+        inner = _without_marks(hint.__origin__, marks)
+        return hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]
+    mark = name_of(hint)
+    if mark not in ("Required", "NotRequired", "ReadOnly"):
+        return hint
+    marks.append(mark)
+    return _without_marks(hint.__args__[0], marks)
 
 
 def _named_tuple_fields(hint: Any, hints: dict[str, Any]) -> Iterator[Field]:
