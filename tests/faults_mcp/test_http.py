@@ -90,10 +90,14 @@ async def test_a_server_that_dies_in_a_call(servers: Servers, web: Web) -> None:
         assert (result.error_kind, result.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.UNKNOWN)
 
 
+def until_the_gate_is_open(servers: Servers) -> str:
+    """Code that waits for the test."""
+    return f"while not Path({str(servers.root / 'gate')!r}).exists(): time.sleep(0.005)"
+
+
 async def test_a_connection_that_breaks_costs_its_own_call(servers: Servers, web: Web) -> None:
     async with servers.open() as tools:
-        waits = f"while not Path({str(servers.root / 'gate')!r}).exists(): time.sleep(0.005)"
-        other = asyncio.create_task(tools.run(waits, "do"))
+        other = asyncio.create_task(tools.run(until_the_gate_is_open(servers), "do"))
         result = await tools.fault("connection.shutdown(2); answer = None", "do")
         assert (result.error_kind, result.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.UNKNOWN)
         (servers.root / "gate").touch()
@@ -103,7 +107,8 @@ async def test_a_connection_that_breaks_costs_its_own_call(servers: Servers, web
 async def test_a_deadline_is_told_to_the_server(servers: Servers, web: Web) -> None:
     async with servers.open() as tools:
         async with tools.bystander():
-            assert is_timeout(await tools.run("time.sleep(2)", "do", timeout=0.2))
+            assert is_timeout(await tools.run(until_the_gate_is_open(servers), "do", timeout=0.2))
+            (servers.root / "gate").touch()
         await until(
             lambda: "notifications/cancelled" in [it.get("method") for it in web.received()], "the cancellation"
         )
@@ -143,7 +148,8 @@ async def test_the_older_sse(servers: Servers, web: Web) -> None:
     servers.put("web", url=web.url.replace("/mcp", "/sse"), transport="sse")
     async with servers.open() as tools:
         before = await tools.works("do")
-        assert is_timeout(await tools.run("time.sleep(1)", "do", timeout=0.2))
+        assert is_timeout(await tools.run(until_the_gate_is_open(servers), "do", timeout=0.2))
+        (servers.root / "gate").touch()
         result = await tools.fault("os._exit(1)", "do")
         assert (result.error_kind, result.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.UNKNOWN)
         web.stop()
