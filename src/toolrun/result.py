@@ -86,6 +86,8 @@ class ToolResult:
     """Of a failed call: further lines that only the model reads."""
     content: tuple[dict[str, JSON], ...] = field(default=(), repr=False)
     """The blocks for a model, if the tool returned any: text, images, audio, resources."""
+    meta: dict[str, JSON] | None = field(default=None, repr=False)
+    """Of an MCP server's answer: its `_meta`, passed on as it is."""
     rendered: str | None = field(default=None, repr=False, compare=False)
     """Of a large result: `text`, made beforehand, because making it takes long."""
     dropped: tuple[str, ...] = ()
