@@ -23,6 +23,7 @@ from toolrun.config.model import (
     McpSettings,
     ModelSettings,
     ServerSettings,
+    ServeSettings,
     ToolSettings,
     VoiceSettings,
     WorkerSettings,
@@ -77,6 +78,7 @@ SECTIONS: Mapping[str, Section] = {
         parameters=TEXT_TABLE,
         transport=one_of("stdio", "http", "sse"),
     ),
+    "serve": _section("serve", ServeSettings),
     "model": _section("model", ModelSettings),
     "voice": _section(
         "voice",

@@ -137,6 +137,32 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """`toolrun serve`: what it says about itself to MCP clients, and what it takes from them."""
+
+    name: str = "toolrun"
+    """The name of the server."""
+    version: str = ""
+    """Its version; empty for the version of toolrun."""
+    instructions: str = ""
+    """What a client should tell its model about these tools; empty for nothing."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call the server over HTTP, such as `https://app.example`."""
+    max_result_mb: int = 32
+    """Megabytes of one answer. A larger one is answered with an error that says so."""
+    max_connections: int = 512
+    """HTTP connections, at most half of the files that the process may open. The one that waits longest makes room."""
+    max_head_kb: int = 64
+    """Kilobytes of the head of an HTTP request."""
+    head_timeout: float = 10.0
+    """Seconds that a client has to send the head of a request."""
+    body_timeout: float = 20.0
+    """Seconds that a client has to send the body, and one more for each 32 kB of it."""
+    idle_timeout: float = 30.0
+    """Seconds that a connection without a request is kept, and that a client may leave an answer unread."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """The model of `toolrun ask`, `chat` and `voice`, and its limits in one turn."""
 
@@ -224,5 +250,6 @@ class Config:
     """MCP servers by name."""
     missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """MCP servers that need a variable that is not set, with the reason. The others work."""
+    serve: ServeSettings = field(default_factory=ServeSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     voice: VoiceSettings = field(default_factory=VoiceSettings)
