@@ -153,7 +153,8 @@ def _executing(executor: ToolExecutor, name: str) -> Call:
 @asynccontextmanager
 async def http_in() -> AsyncIterator[Call]:
     """A POST to the application that `toolrun serve --http` runs, without a web server around it."""
-    from toolrun.mcp.server.http_server import PATH, Address, http_app
+    from toolrun.mcp.server.http_address import PATH, Address
+    from toolrun.mcp.server.http_server import http_app
     from toolrun.mcp.server.mcp_server import McpServer
 
     @tool

@@ -77,7 +77,8 @@ def _serve_stdio(options: Options) -> None:
 
 def _serve_http(options: Options, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
     from toolrun.cli.output import claim_stdout
-    from toolrun.mcp.server.http_server import listen, read_address, serve_http
+    from toolrun.mcp.server.http_address import listen, read_address
+    from toolrun.mcp.server.http_server import serve_http
     from toolrun.mcp.server.mcp_server import McpServer
 
     address = read_address(http, token, allowed_hosts)
