@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from toolrun.errors import ConfigError
 
@@ -26,6 +27,8 @@ class Address:
     token: str = ""
     allowed_hosts: tuple[str, ...] = ()
     """Names that clients use for this server, besides those that it finds out itself."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call this server, as browsers write them; `*` for all."""
 
     @property
     def is_loopback(self) -> bool:
@@ -46,19 +49,50 @@ class Address:
         return frozenset(name.lower() for name in (*_LOOPBACK, *own, *self.allowed_hosts))
 
 
-def read_address(text: str, token: str, allowed_hosts: Iterable[str]) -> Address:
+def read_address(
+    text: str, token: str, allowed_hosts: Iterable[str] = (), allow_origins: Iterable[str] = ()
+) -> Address:
     """`PORT`, `HOST:PORT` or `[::1]:PORT`. Raises ConfigError for anything else, and if the token is missing."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"--http {text}: this is no address; write --http 8000 or --http HOST:8000")
-    address = Address(host.strip("[]") or "127.0.0.1", int(port), token, tuple(allowed_hosts))
+    origins = tuple(map(_read_origin, allow_origins))
+    address = Address(host.strip("[]") or "127.0.0.1", int(port), token, tuple(allowed_hosts), origins)
     if not address.is_loopback and not token:
         raise ConfigError(
             f"--http {text}: others could call your tools there. Set a token, which clients then send: "
             "TOOLRUN_SERVE_TOKEN=… or --token …; or listen on this machine only: "
             f"--http {address.port}"
         )
+    if "*" in origins and not token:
+        raise ConfigError(
+            "--allow-origin *: any web page could call your tools. Set a token, which the page then sends: "
+            "TOOLRUN_SERVE_TOKEN=… or --token …; or name the origins"
+        )
     return address
+
+
+def _read_origin(text: str) -> str:
+    """An origin as browsers write it: in lower case, without a port that goes without saying."""
+    try:
+        url = urlsplit(text.strip().lower())
+        port = url.port
+    except ValueError:
+        url, port = urlsplit(""), None
+    if text == "*":
+        return text
+    if (
+        not url.scheme
+        or not url.hostname
+        or url.path not in ("", "/")
+        or url.query
+        or url.fragment
+        or "@" in url.netloc
+    ):
+        raise ConfigError(f"--allow-origin {text}: this is no origin; write it like https://app.example")
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    is_usual = port is None or port == {"http": 80, "https": 443}.get(url.scheme)
+    return f"{url.scheme}://{host}" if is_usual else f"{url.scheme}://{host}:{port}"
 
 
 def listen(address: Address) -> socket.socket:
@@ -69,7 +103,7 @@ def listen(address: Address) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
-        listening.listen(2048)
+        listening.listen()
     except OSError as error:
         listening.close()
         reason = error.strerror or error

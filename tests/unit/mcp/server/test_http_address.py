@@ -61,3 +61,33 @@ async def test_answers_are_sent_at_once() -> None:
             _, writer = await asyncio.open_connection(*listening.getsockname())
             assert await asyncio.wait_for(accepted, 30) != 0
             writer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("https://app.example", "https://app.example"),
+        ("HTTPS://App.Example/", "https://app.example"),
+        ("https://app.example:443", "https://app.example"),
+        ("http://app.example:443", "http://app.example:443"),
+        ("http://localhost:5173", "http://localhost:5173"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("moz-extension://abc", "moz-extension://abc"),
+    ],
+)
+def test_origins_are_kept_as_browsers_write_them(text: str, origin: str) -> None:
+    assert read_address("8000", "", (), [text]).allow_origins == (origin,)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "app.example", "https://", "https://app.example/path", "https://a@b", "http://[", "null", "http://a:x"]
+)
+def test_what_is_no_origin_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"this is no origin; write it like https://app\.example"):
+        read_address("8000", "", (), [text])
+
+
+def test_all_origins_need_a_token() -> None:
+    with pytest.raises(ConfigError, match="any web page could call your tools"):
+        read_address("8000", "", (), ["*"])
+    assert read_address("8000", "secret", (), ["*"]).allow_origins == ("*",)
