@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -15,6 +16,9 @@ from toolrun.cli.session import run_with_tools
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime
 from toolrun.text import plural
+
+if TYPE_CHECKING:
+    from toolrun.mcp.server.mcp_server import McpServer
 
 
 @click.command(name="serve")
@@ -31,9 +35,22 @@ from toolrun.text import plural
     multiple=True,
     help="A host name that HTTP clients may use for this server. Repeatable.",
 )
+@click.option(
+    "--allow-origin",
+    "allow_origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="An origin such as https://app.example whose web pages may call the server over HTTP. Repeatable.",
+)
 @shared_options()
 @click.pass_obj
-def command(options: Options, http: str | None, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+def command(
+    options: Options,
+    http: str | None,
+    token: str | None,
+    allowed_hosts: tuple[str, ...],
+    allow_origins: tuple[str, ...],
+) -> None:
     """Offer the tools to MCP clients.
 
     Without --http it speaks MCP on stdin and stdout, for a client that starts it; 'toolrun install' configures a
@@ -48,17 +65,16 @@ def command(options: Options, http: str | None, token: str | None, allowed_hosts
     except ImportError as error:
         raise ConfigError(f"toolrun serve needs more packages ({error}): pip install 'toolrun[mcp]'") from None
     if http is not None:
-        _serve_http(options, http, token or "", allowed_hosts)
+        _serve_http(options, http, token or "", allowed_hosts, allow_origins)
         return
     context = click.get_current_context()
-    for option in ("token", "allowed_hosts"):
+    for option in ("token", "allowed_hosts", "allow_origins"):
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{option.removesuffix('s').replace('_', '-')} is for --http only", context)
     _serve_stdio(options)
 
 
 def _serve_stdio(options: Options) -> None:
-    from toolrun.mcp.server.mcp_server import McpServer
     from toolrun.mcp.server.stdio_server import serve_stdio, take_stdio
 
     is_for_people = sys.stdin is not None and sys.stdin.isatty()
@@ -68,29 +84,37 @@ def _serve_stdio(options: Options) -> None:
         _announce(runtime, "on stdin and stdout")
         if is_for_people:
             inform("MCP clients start this command themselves. To let running clients connect, use --http PORT")
-        server = McpServer(runtime.manager, runtime.executor, runtime.ready)
+        server = _server(runtime)
         async with server.announcing():
             await serve_stdio(server.sdk, incoming, outgoing)
 
     run_with_tools(options, serve, ends_on_sigterm=True)
 
 
-def _serve_http(options: Options, http: str, token: str, allowed_hosts: tuple[str, ...]) -> None:
+def _serve_http(
+    options: Options, http: str, token: str, allowed_hosts: tuple[str, ...], allow_origins: tuple[str, ...]
+) -> None:
     from toolrun.cli.output import claim_stdout
     from toolrun.mcp.server.http_address import listen, read_address
     from toolrun.mcp.server.http_server import serve_http
-    from toolrun.mcp.server.mcp_server import McpServer
 
-    address = read_address(http, token, allowed_hosts)
+    read_address(http, token, allowed_hosts, allow_origins)  # before anything is started
     claim_stdout()
 
     async def serve(runtime: Runtime) -> None:
+        origins = (*runtime.config.serve.allow_origins, *allow_origins)
+        address = read_address(http, token, allowed_hosts, origins)
         with listen(address) as listening:
             _announce(runtime, f"at {address.url(listening.getsockname()[1])}")
-            server = McpServer(runtime.manager, runtime.executor, runtime.ready)
-            await serve_http(server, address, listening)
+            await serve_http(_server(runtime), address, listening)
 
     run_with_tools(options, serve, ends_on_sigterm=True)
+
+
+def _server(runtime: Runtime) -> McpServer:
+    from toolrun.mcp.server.mcp_server import McpServer
+
+    return McpServer(runtime.manager, runtime.executor, runtime.ready, runtime.config.serve)
 
 
 def _announce(runtime: Runtime, where: str) -> None:

@@ -11,6 +11,7 @@ then, so that no proxy takes the connection for dead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from mcp.shared.inbound import (
     classify_inbound_request,
     find_duplicated_routing_header,
 )
+from starlette.requests import ClientDisconnect
 
 from toolrun.json import dumps, loads
 from toolrun.mcp.server.mcp_server import McpServer
@@ -52,14 +54,20 @@ class FastPath:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if not self._may_be_call(scope, headers):
-            await self._app(scope, receive, _noting(scope, send))
+            await self._pass_on(scope, receive, send)
             return
         first = await receive()
+        if first["type"] == "http.disconnect":
+            return
         plain = None if first.get("more_body") else self._read(first.get("body", b""), headers)
         if plain is None:
-            await self._app(scope, _replaying(first, receive), _noting(scope, send))
+            await self._pass_on(scope, _replaying(first, receive), send)
         else:
             await self._answer(*plain, scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(ClientDisconnect):  # in the middle of its request: nobody waits for an answer
+            await self._app(scope, receive, _noting(scope, send))
 
     def _may_be_call(self, scope: Scope, headers: dict[str, str]) -> bool:
         accepted, pairs = headers.get("accept", ""), scope["headers"]

@@ -9,26 +9,42 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from toolrun.mcp.server.fast_path import FastPath
 from toolrun.mcp.server.http_address import PATH, Address
+from toolrun.mcp.server.http_connection import Connection, most_connections, sweep
 from toolrun.mcp.server.http_guard import Guard
 from toolrun.mcp.server.mcp_server import McpServer
 
 MAX_BODY: Final = 16 * 1024 * 1024
+_BACKLOG: Final = 256
+"""Connections that the kernel keeps for us. asyncio tries to accept as many in a row, and logs each that fails."""
 
 
 async def serve_http(server: McpServer, address: Address, listening: socket.socket) -> None:
     """Serve until cancelled. Then streams are closed, and calls that still run are given up."""
-    guard = http_app(server, address)
+    guard, settings = http_app(server, address), server.settings
+    protocol = partial(Connection, settings, most_connections(settings))
     http = _Http(
-        uvicorn.Config(guard, lifespan="off", ws="none", log_config=None, access_log=False, server_header=False)
+        uvicorn.Config(
+            guard,
+            http=cast(type[asyncio.Protocol], protocol),
+            timeout_keep_alive=max(1, round(settings.idle_timeout)),
+            backlog=_BACKLOG,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+        )
     )
     serving = asyncio.create_task(http.serve(sockets=[listening]))
+    sweeping = asyncio.create_task(sweep(http.server_state.connections, settings))
     try:
         async with server.announcing(), server.sdk.session_manager.run():
             await asyncio.wait([serving])
@@ -36,6 +52,8 @@ async def serve_http(server: McpServer, address: Address, listening: socket.sock
         http.should_exit = True
         guard.stop()
         await serving
+        sweeping.cancel()
+        await asyncio.wait([sweeping])
 
 
 def http_app(server: McpServer, address: Address) -> Guard:

@@ -30,6 +30,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolrun.config.model import ServeSettings
 from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
 from toolrun.json import JSON
@@ -57,9 +58,14 @@ class McpServer:
     """The tools of a manager, for any number of MCP clients."""
 
     def __init__(
-        self, manager: ToolManager, executor: ToolExecutor, ready: Callable[[], Awaitable[None]] | None = None
+        self,
+        manager: ToolManager,
+        executor: ToolExecutor,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        settings: ServeSettings | None = None,
     ) -> None:
         """`ready` waits for the tools of servers that are still connecting; the first list waits for it."""
+        self.settings = settings = settings or ServeSettings()
         self._ready = ready
         self._manager = manager
         self._executor = executor
@@ -68,9 +74,11 @@ class McpServer:
         self._listeners = ListenHandler(self._bus)
         self._sessions: dict[int, asyncio.Event] = {}
         """Of each client of the handshake era: set when the tools have changed, and the client must be told."""
+        version = settings.version or __version__
         self.sdk = _SdkServer(
-            "toolrun",
-            version=__version__,
+            settings.name,
+            version=version,
+            instructions=settings.instructions or None,
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._on_list,
             on_call_tool=self._on_call,
@@ -78,7 +86,7 @@ class McpServer:
         )
         self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._on_initialized)
         self.sdk.middleware[:] = [self._answer_at_once]
-        self._stamp = {SERVER_INFO_META_KEY: {"name": "toolrun", "version": __version__}}
+        self._stamp = {SERVER_INFO_META_KEY: {"name": settings.name, "version": version}}
 
     @asynccontextmanager
     async def announcing(self) -> AsyncIterator[None]:
