@@ -22,7 +22,7 @@ Definition, configuration and usage errors are raised to whoever made them. Call
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ErrorKind(StrEnum):
@@ -75,6 +75,8 @@ class CallError(ToolrunError):
 
     kind: ClassVar[ErrorKind] = ErrorKind.TOOL_ERROR
     side_effects: SideEffects = SideEffects.FAILED
+    answer: Any = None
+    """What the tool said all the same, as a `Content`: the answer to the call keeps it beside the error."""
 
     def __init__(self, message: str, *, side_effects: SideEffects | None = None, detail: str = "") -> None:
         super().__init__(message)

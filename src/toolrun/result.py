@@ -56,6 +56,8 @@ class Content:
     """For a model, in the form of MCP: `{"type": "text", "text": …}`, `{"type": "image", "data": …, "mimeType": …}`."""
     data: JSON = None
     """For a program. None: the text of the blocks, or the blocks themselves if there is more than text."""
+    meta: dict[str, JSON] | None = None
+    """What the server said about the answer (`_meta`), passed on as it is."""
     is_normal: bool = field(default=False, repr=False, compare=False)
     """Whether all of it is JSON data in the form of MCP that nobody else holds, so that it need not be copied."""
     artifact: object = field(default=None, repr=False)
@@ -243,6 +245,11 @@ def _is_plain_record(kind: Any, value: Any) -> bool:
         return False
     attributes = getattr(value, "__dict__", None)
     return type(attributes) is dict and attributes.keys() == fields.keys()
+
+
+def meta_of(content: Content) -> dict[str, JSON] | None:
+    """What a server said about its answer, as JSON data that shares nothing with it."""
+    return cast("dict[str, JSON]", normalise(content.meta)) if content.meta is not None else None
 
 
 def normalise(value: object) -> JSON:

@@ -74,12 +74,14 @@ def render_result(
         limit = result.max_chars
     if not has_images(result):
         return (result if limit == result.max_chars else replace(result, max_chars=limit)).text, []
-    lines: list[str] = []
+    lines: list[str] = [] if result.error is None else [result.text]  # which has the text of all blocks
     images: Blocks = []
     for block in result.content:
         image = _image_block(block) if image_support is not ImageSupport.NONE else None
         if image is not None:
             images.append(image)
+        elif result.error is not None:
+            continue
         elif _is_image(block):
             lines.append(wording.image_not_shown.format(kind=_media_type(block)))
         else:

@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.config.model import Limits, ToolSettings
-from toolrun.errors import (
-    InvalidArgumentsError,
-    OverloadedError,
-    UnknownToolError,
-    UsageError,
-)
+from toolrun.errors import CallError, InvalidArgumentsError, OverloadedError, UnknownToolError, UsageError
 from toolrun.execution.admission import check_limits, checked_timeout
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
@@ -39,7 +34,7 @@ from toolrun.execution.settle import Settled, is_quick
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
 from toolrun.redaction import Redactor
-from toolrun.result import Content, ToolCall, ToolResult, normalise_result
+from toolrun.result import Content, ToolCall, ToolResult, meta_of, normalise_result
 from toolrun.text import close_names, show, shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
@@ -359,7 +354,7 @@ class ToolExecutor:
         result = ToolResult(*given, content=blocks, dropped=call.dropped)
         result.rendered = text
         if type(value) is Content:
-            result.artifact = value.artifact
+            result.artifact, result.meta = value.artifact, meta_of(value)
         return result
 
     def _failed(
@@ -369,9 +364,11 @@ class ToolExecutor:
         call.error = error
         failure = known if type(known) is Failure else explain(error, call.name)
         milliseconds = (perf_counter() - call.started) * 1000
+        answer = error.answer if isinstance(error, CallError) else None
+        data, blocks = normalise_result(answer) if isinstance(answer, Content) else (None, ())
         return ToolResult(
             shown_name(call.name),
-            None,
+            data if isinstance(answer, Content) and answer.data is not None else None,
             failure.message,
             failure.kind,
             milliseconds,
@@ -380,6 +377,8 @@ class ToolExecutor:
             repairs,
             failure.side_effects,
             failure.detail,
+            blocks,
+            meta_of(answer) if isinstance(answer, Content) else None,
             dropped=call.dropped,
         )
 

@@ -59,10 +59,14 @@ def read_result(raw: Mapping[str, object]) -> Content:
                 blocks.append(block)
             case _:
                 blocks.append(_read_block(block))
+    meta = raw.get("_meta")
+    content = Content(blocks, data, cast("dict[str, JSON]", meta) if isinstance(meta, dict) else None)
     if raw.get("isError") is True:
         text = render(cast(JSON, blocks)) if blocks else "" if data is None else render(data)
-        raise ToolError(text or "The tool failed, and did not say why")
-    return Content(blocks, data)
+        error = ToolError(text or "The tool failed, and did not say why")
+        error.answer = content
+        raise error
+    return content
 
 
 def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:

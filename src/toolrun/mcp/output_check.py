@@ -74,10 +74,12 @@ class OutputSchema:
 def broken_promise(problem: str, content: Content) -> ProtocolError:
     """The end of a call whose answer is not what its tool promised."""
     said = shorten(render(cast(JSON, content.blocks) or content.data), _MAX_DETAIL)
-    return ProtocolError(
+    error = ProtocolError(
         f"The server's answer is not what the tool's own output schema promises: {problem}",
         detail=f"The tool has run. It answered:\n{said}",
     )
+    error.answer = content
+    return error
 
 
 def _weight(value: JSON) -> int:

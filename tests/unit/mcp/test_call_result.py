@@ -29,7 +29,7 @@ IMAGE: dict[str, JSON] = {"type": "image", "data": PNG, "mimeType": "image/png"}
 AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
 NOTE = {"type": "resource", "resource": {"uri": "file:///note.txt", "text": "a note"}}
 BLOB = {"type": "resource", "resource": {"uri": "file:///x.png", "blob": PNG, "mimeType": "image/png"}}
-LINK = {"type": "resource_link", "uri": "file:///x", "name": "x"}
+LINK: dict[str, JSON] = {"type": "resource_link", "uri": "file:///x", "name": "x"}
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -103,6 +103,17 @@ def test_an_error_of_the_tool_is_its_own_words(raw: dict[str, Any], message: str
         read_result({**raw, "isError": True})
     assert str(caught.value) == message
     assert caught.value.side_effects is SideEffects.FAILED
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_what_a_server_says_about_its_answer_is_kept(is_error: bool) -> None:
+    raw = {"content": [TEXT, IMAGE, LINK], "structuredContent": {"n": 1}, "_meta": {"x/trace": "7"}}
+    try:
+        content = read_result({**raw, "isError": is_error})
+    except ToolError as error:
+        assert is_error
+        content = error.answer
+    assert content == Content([TEXT, IMAGE, LINK], {"n": 1}, {"x/trace": "7"})
 
 
 def test_a_server_that_asks_back_is_told_so() -> None:

@@ -31,7 +31,9 @@ class McpTool:
         "_output",
         "annotations",
         "description",
+        "icons",
         "listed",
+        "meta",
         "name",
         "output_schema",
         "schema",
@@ -52,6 +54,8 @@ class McpTool:
         self.title = listed.title
         self.annotations = listed.annotations
         self.output_schema = listed.output_schema
+        self.icons = listed.icons
+        self.meta = listed.meta
         self.timeout = settings.timeout
         self.supervisor = supervisor
         self._output = _promise(listed)

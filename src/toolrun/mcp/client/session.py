@@ -26,6 +26,7 @@ from toolrun.mcp.client.json_rpc import (
     Result,
     RpcError,
 )
+from toolrun.mcp.client.schema_slips import mend
 from toolrun.tools.context import OnProgress
 from toolrun.version import __version__
 
@@ -53,6 +54,9 @@ class Listed:
     title: str | None = None
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] | None = None
+    icons: list[Any] | None = None
+    meta: dict[str, Any] | None = None
+    """Its `_meta`."""
 
 
 class Session:
@@ -194,12 +198,14 @@ def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
     if not _is_map(entry):
         return None, f"{entry!r:.100} is no description of a tool"
     name, schema = entry.get("name"), entry.get("inputSchema", {})
+    if _is_map(schema):
+        schema = mend(schema)
     if not isinstance(name, str) or not name:
         return None, f"it has no name: {entry!r:.200}"
     if not _is_map(schema) or schema.get("type", "object") != "object":
         return None, f"'{name}' has an inputSchema that describes no object: {schema!r:.200}"
     title, description, output = entry.get("title"), entry.get("description"), entry.get("outputSchema")
-    annotations = entry.get("annotations")
+    annotations, icons, meta = entry.get("annotations"), entry.get("icons"), entry.get("_meta")
     if not isinstance(title, str):
         title = annotations.get("title") if _is_map(annotations) else None
     text = description if isinstance(description, str) and description.strip() else title
@@ -208,8 +214,10 @@ def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
         description=text if isinstance(text, str) and text.strip() else f"The tool '{name}' of the server '{server}'.",
         schema={"type": "object", **schema},
         title=title if isinstance(title, str) else None,
-        output_schema=dict(output) if _is_map(output) else None,
+        output_schema=mend(output) if _is_map(output) else None,
         annotations=dict(annotations) if _is_map(annotations) else None,
+        icons=icons if isinstance(icons, list) else None,
+        meta=dict(meta) if _is_map(meta) else None,
     ), ""
 
 

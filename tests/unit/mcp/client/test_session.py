@@ -116,9 +116,11 @@ def test_a_tool_has_what_is_listed_of_it() -> None:
         "inputSchema": schema,
         "outputSchema": {"type": "object"},
         "annotations": {"readOnlyHint": True},
-        "icons": [],
+        "icons": [{"src": "https://x.example/i.png"}],
+        "_meta": {"x.example/kind": "sum"},
     }
-    tool = Listed("add", "Add numbers.", schema, "Add", {"type": "object"}, {"readOnlyHint": True})
+    icons, meta = [{"src": "https://x.example/i.png"}], {"x.example/kind": "sum"}
+    tool = Listed("add", "Add numbers.", schema, "Add", {"type": "object"}, {"readOnlyHint": True}, icons, meta)
     assert read_tool(entry, "s") == (tool, "")
 
 
