@@ -13,6 +13,7 @@ from typing import Final, NoReturn, cast
 
 from toolrun.errors import (
     CallError,
+    ErrorKind,
     InvalidArgumentsError,
     ProtocolError,
     SideEffects,
@@ -39,6 +40,16 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The types of blocks, each with the keys that must hold text. A `resource` has them one level deeper."""
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[^;,]*)[^,]*;base64,(?P<data>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 2_000
+
+
+class ForwardedError(Exception):
+    """The JSON-RPC error of another server, for whoever passes it on."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
 
 
 def read_result(raw: Mapping[str, object]) -> Content:
@@ -132,23 +143,51 @@ def protocol_failure(code: int, message: str, data: object, tool: str) -> CallEr
 
 
 def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]:
-    """The answer to a call as a `CallToolResult`.
+    """The answer to a call as a `CallToolResult`, whole: the limit for models is not one for programs.
 
     Structured content is an object, as the older protocol demands. It is sent if the tool promises it, or has blocks
     that say something else; otherwise the text is the same object already.
     """
     if result.error is not None:
-        text = f"{result.error}\n{result.detail}" if result.detail else result.error
-        meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
-        if result.side_effects is not None:
-            meta["toolrun/sideEffects"] = str(result.side_effects)
-        return {"content": [_text(shorten(text, result.max_chars)), *_note(result)], "isError": True, "_meta": meta}
-    blocks = [_write_block(block, result.max_chars) for block in result.content]
-    content = cast(JSON, [*(blocks or [_text(shorten(render(result.result), result.max_chars))]), *_note(result)])
+        return _write_failure(result)
+    blocks = [_write_block(block) for block in result.content]
+    content = cast(JSON, [*(blocks or [_text(render(result.result))]), *_note(result)])
     answer: dict[str, JSON] = {"content": content, "isError": False}
     if isinstance(result.result, dict) and (has_output_schema or result.content):
         answer["structuredContent"] = result.result
-    return answer
+    return answer if result.meta is None else {**answer, "_meta": result.meta}
+
+
+def forward_result(result: ToolResult, is_modern: bool) -> dict[str, JSON]:
+    """The answer to a call of another server's tool, as that server gave it, also if it says that the tool failed."""
+    is_own = result.content or result.result is not None or result.meta is not None
+    if result.error is not None and not (is_own and result.error_kind is ErrorKind.TOOL_ERROR):
+        return _write_failure(result)
+    answer: dict[str, JSON] = {"content": list(result.content), "isError": result.error is not None}
+    if isinstance(result.result, dict) or (is_modern and not _is_derived(result)):
+        answer["structuredContent"] = result.result
+    return answer if result.meta is None else {**answer, "_meta": result.meta}
+
+
+def too_large(tool: str, size: int, limit: int) -> dict[str, JSON]:
+    """In place of an answer that is larger than the limit, in bytes."""
+    text = (
+        f"'{tool}' has run, but its answer cannot be sent: it has {size:,} bytes, and this server sends {limit:,} at "
+        "most. Ask for less, or raise [serve] max_result_mb."
+    )
+    meta: dict[str, JSON] = {
+        "toolrun/errorKind": str(ErrorKind.PROTOCOL),
+        "toolrun/sideEffects": str(SideEffects.UNKNOWN),
+    }
+    return {"content": [_text(text)], "isError": True, "_meta": meta}
+
+
+def _write_failure(result: ToolResult) -> dict[str, JSON]:
+    text = f"{result.error}\n{result.detail}" if result.detail else str(result.error)
+    meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
+    if result.side_effects is not None:
+        meta["toolrun/sideEffects"] = str(result.side_effects)
+    return {"content": [_text(text), *_note(result)], "isError": True, "_meta": meta}
 
 
 def _note(result: ToolResult) -> list[Block]:
@@ -156,11 +195,19 @@ def _note(result: ToolResult) -> list[Block]:
     return [_text(result.note)] if result.note else []
 
 
-def _write_block(block: Block, max_chars: int | None) -> Block:
+def _is_derived(result: ToolResult) -> bool:
+    """Whether a result without structured content got its data from its blocks, or has none."""
+    data, blocks = result.result, result.content
+    if isinstance(data, str):
+        return data == "\n".join(str(block.get("text")) for block in blocks)
+    return data is None or (isinstance(data, list) and len(data) == len(blocks) and data == list(blocks))
+
+
+def _write_block(block: Block) -> Block:
     """A block in the form of MCP. LangChain, Anthropic and OpenAI each have another for images, audio and files."""
     kind, text = block.get("type"), block.get("text")
     if kind == "text" or (kind == "file" and isinstance(text, str)):
-        return {**_kept(block), **_text(shorten(str(text), max_chars))}
+        return {**_kept(block), **_text(str(text))}
     if kind == "resource_link" and isinstance(block.get("uri"), str):
         return {"name": block["uri"], **block}
     if kind == "resource" and not _resource_fault(block.get("resource")):

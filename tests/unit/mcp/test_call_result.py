@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import mcp_types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolrun import ToolExecutor, ToolManager
 from toolrun.errors import (
     CallError,
     ErrorKind,
@@ -20,7 +21,7 @@ from toolrun.errors import (
     UnknownToolError,
 )
 from toolrun.json import JSON
-from toolrun.mcp.call_result import protocol_failure, read_result, write_result
+from toolrun.mcp.call_result import forward_result, protocol_failure, read_result, write_result
 from toolrun.result import Content, ToolResult, normalise, normalise_result
 
 PNG = "iVBORw0KGgo="
@@ -189,9 +190,67 @@ def test_a_failure_is_told_with_its_kind_and_effects() -> None:
     }
 
 
-def test_long_text_is_shortened_in_every_block() -> None:
-    answer = written(ToolResult("t", "x", max_chars=100, content=({"type": "text", "text": "x" * 1000},)))
-    assert "900 of 1,000 characters left out" in answer["content"][0]["text"]
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult("t", "x" * 1000, max_chars=100),
+        ToolResult("t", "x", max_chars=100, content=({"type": "text", "text": "x" * 1000},)),
+        ToolResult("t", error="x" * 1000, error_kind=ErrorKind.TOOL_ERROR, max_chars=100),
+    ],
+)
+def test_the_limit_for_models_does_not_cut_what_a_program_gets(result: ToolResult) -> None:
+    assert written(result)["content"] == [{"type": "text", "text": "x" * 1000}]
+    assert forward_result(result, False)["content"] in ([], [{"type": "text", "text": "x" * 1000}])
+    assert "characters left out" in result.text
+
+
+BARE_LINK = {"type": "resource_link", "uri": "a:/b", "size": 1}
+"""As a server may send it; our own blocks get a name."""
+META: dict[str, Any] = {"trace": [1]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_modern"),
+    [
+        ({"content": [TEXT | {"x": 1}, BARE_LINK], "_meta": META}, False),
+        ({"content": [], "structuredContent": {"a": None}}, False),
+        ({"content": []}, False),
+        ({"content": [TEXT]}, True),
+        ({"content": [TEXT, IMAGE]}, True),
+        ({"content": [TEXT], "structuredContent": []}, True),
+        ({"content": [TEXT], "structuredContent": [TEXT, TEXT]}, True),
+        ({"content": [TEXT], "structuredContent": "other"}, True),
+        ({"content": [TEXT], "structuredContent": 0}, True),
+        ({"content": [TEXT], "structuredContent": False}, True),
+        ({"content": [IMAGE], "isError": True, "structuredContent": {"a": 1}, "_meta": META}, False),
+        ({"content": [IMAGE], "isError": True, "structuredContent": [1]}, True),
+        ({"content": [], "isError": True, "_meta": META}, True),
+    ],
+)
+async def test_what_a_server_answered_is_forwarded_as_it_is(raw: dict[str, Any], is_modern: bool) -> None:
+    class Passing:
+        name, description = "t", "Passes on."
+        schema: ClassVar = {"type": "object"}
+
+        async def ainvoke(self, arguments: dict[str, Any]) -> Content:
+            return read_result(raw)
+
+    executor = ToolExecutor(ToolManager([Passing()]))
+    result = await executor.execute("t", {})
+    assert forward_result(result, is_modern) == {"isError": False, **raw}
+    await executor.close()
+
+
+@pytest.mark.parametrize("data", [[1], "other", 0])
+def test_the_older_protocol_gets_structured_content_only_if_it_is_an_object(data: Any) -> None:
+    assert "structuredContent" not in forward_result(ToolResult("t", data, content=(TEXT,)), False)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ErrorKind if kind is not ErrorKind.TOOL_ERROR])
+def test_a_failure_that_is_ours_is_told_in_our_words(kind: ErrorKind) -> None:
+    result = ToolResult("t", {"a": 1}, error="why", error_kind=kind, content=(TEXT,))
+    assert forward_result(result, True) == write_result(result, False)
+    assert forward_result(result, True)["content"] == [{"type": "text", "text": "why"}]
 
 
 @pytest.mark.parametrize(

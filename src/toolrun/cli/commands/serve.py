@@ -112,9 +112,11 @@ def _serve_http(
 
 
 def _server(runtime: Runtime) -> McpServer:
+    from toolrun.mcp.client.resource_reader import ResourceReader
     from toolrun.mcp.server.mcp_server import McpServer
 
-    return McpServer(runtime.manager, runtime.executor, runtime.ready, runtime.config.serve)
+    reader = ResourceReader(runtime.servers) if runtime.servers else None
+    return McpServer(runtime.manager, runtime.executor, runtime.ready, runtime.config.serve, reader)
 
 
 def _announce(runtime: Runtime, where: str) -> None:

@@ -157,6 +157,8 @@ class _Headers:
         if not version:  # the handshake era
             return {"mcp-protocol-version": self._version} if self._version else {}
         headers = {"mcp-protocol-version": version, "mcp-method": method}
+        if params is not None and method == "resources/read":
+            headers["mcp-name"] = encode_header_value(params["uri"])
         if params is not None and method == "tools/call":
             tool = params["name"]
             headers["mcp-name"] = encode_header_value(tool)

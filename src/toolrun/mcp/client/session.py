@@ -69,6 +69,7 @@ class Session:
         self.info = ""
         """What the server calls itself."""
         self.announces_changes = False
+        self.has_resources = False
         self._envelope: Params = {}
         """What the params of every request contain besides their own."""
 
@@ -118,6 +119,10 @@ class Session:
     async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: OnProgress | None) -> Result:
         params = {"name": tool, "arguments": arguments, **self._envelope}
         return await self.channel.request("tools/call", params, on_progress=on_progress)
+
+    async def request_resources(self, method: str, params: dict[str, Any]) -> Result:
+        """`resources/read` or `resources/list`. Raises RpcError, BadAnswerError or LostError."""
+        return await self._request(method, params)
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Ask the server to announce changes, in the era in which it must be asked. Returns if it refuses."""
@@ -178,6 +183,7 @@ class Session:
             self.info = f"{information.get('name', '')} {information.get('version', '')}".strip()
         capabilities = result.get("capabilities")
         tools = capabilities.get("tools") if _is_map(capabilities) else None
+        self.has_resources = _is_map(capabilities) and _is_map(capabilities.get("resources"))
         self.announces_changes = _is_map(tools) and tools.get("listChanged") is True
 
     async def _request(self, method: str, params: dict[str, Any], *, request_id: str | None = None) -> Result:

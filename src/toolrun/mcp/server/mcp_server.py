@@ -1,8 +1,9 @@
 """toolrun as an MCP server: every tool of a manager, called through the one executor. Knows nothing of transports.
 
-The SDK's low-level server speaks both eras of the protocol. Two requests are answered before the SDK sees them:
+The SDK's low-level server speaks both eras of the protocol. Some requests are answered before the SDK sees them:
 `tools/list`, whose answer is rendered once and kept until the tools change, and `tools/call`, so that neither gets more
-expensive with the number of tools. A request that is not well-formed goes to the SDK, which refuses it.
+expensive with the number of tools; and `resources/…`, which exist only if another server has resources. A request that
+is not well-formed goes to the SDK, which refuses it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     SERVER_INFO_META_KEY,
     CallToolRequestParams,
@@ -33,8 +35,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolrun.config.model import ServeSettings
 from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
-from toolrun.json import JSON
-from toolrun.mcp.call_result import write_result
+from toolrun.json import JSON, dumps
+from toolrun.mcp.call_result import too_large, write_result
+from toolrun.mcp.server.forwarded_resources import ForwardedResources, Reader
 from toolrun.mcp.server.tool_list import ServedTool, ToolList
 from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.manager import ToolManager
@@ -48,6 +51,9 @@ _SETTLING: Final = 0.05
 """Seconds for which changes are collected: the tools of a file or a server change together."""
 _FIRST_LIST: Final = 10.0
 """Seconds that the first list waits for servers. Clients that ignore changes would never see their tools."""
+_GREETING: Final = 3.0
+"""Seconds that the first answer to a client waits for servers, because it says whether there are resources."""
+_RESOURCES: Final = frozenset({"resources/read", "resources/list", "resources/templates/list"})
 _MAX_REPORTS: Final = 256
 """Reports of progress that wait for a client to read; then the oldest are dropped."""
 
@@ -63,13 +69,23 @@ class McpServer:
         executor: ToolExecutor,
         ready: Callable[[], Awaitable[None]] | None = None,
         settings: ServeSettings | None = None,
+        reader: Reader | None = None,
     ) -> None:
-        """`ready` waits for the tools of servers that are still connecting; the first list waits for it."""
+        """`ready` waits for the tools of servers that are still connecting; the first list waits for it.
+
+        `reader` reads the resources of those servers.
+        """
         self.settings = settings = settings or ServeSettings()
         self._ready = ready
         self._manager = manager
         self._executor = executor
         self.tools = ToolList(manager)
+        self._max_bytes = settings.max_result_mb * 1_000_000
+        self._resources = (
+            ForwardedResources(reader, lambda: self.tools.rendered().tools.values(), executor.timeout)
+            if reader is not None
+            else None
+        )
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
         self._sessions: dict[int, asyncio.Event] = {}
@@ -136,6 +152,8 @@ class McpServer:
     async def _answer_at_once(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """The SDK calls this for every message. Whatever is not a well-formed call or list is left to the SDK."""
         params = ctx.params if ctx.params is not None else {}
+        if ctx.method in ("initialize", "server/discover"):
+            return await self._greet(await call_next(ctx))
         if ctx.request_id is None or not _is_open(ctx):
             return await call_next(ctx)
         if ctx.method == "tools/call":
@@ -146,7 +164,44 @@ class McpServer:
             cursor = params.get("cursor")
             if cursor is None or isinstance(cursor, str):
                 return await self._list(ctx, cursor)
+        elif ctx.method in _RESOURCES and self._resources is not None and self._resources.reader.has_resources:
+            uri = params.get("uri")
+            if ctx.method != "resources/read" or isinstance(uri, str):
+                return await self._forward(ctx, self._resources, str(uri))
         return await call_next(ctx)
+
+    async def _greet(self, greeting: HandlerResult) -> HandlerResult:
+        """What the SDK says about this server, and whether there are resources."""
+        if self._resources is None or not isinstance(greeting, dict):
+            return greeting
+        await self._wait_for_servers(_GREETING)
+        if self._resources.reader.has_resources:
+            greeting["capabilities"] = {**greeting["capabilities"], "resources": {}}
+        return greeting
+
+    async def _forward(self, ctx: Context, resources: ForwardedResources, uri: str) -> dict[str, Any]:
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        answer: dict[str, Any]
+        if ctx.method == "resources/read":
+            answer = await resources.read(uri, is_modern)
+        elif ctx.method == "resources/list":
+            answer = {"resources": await resources.list_all()}
+        else:
+            answer = {"resourceTemplates": []}
+        if is_modern:
+            answer |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}
+        if (size := len(dumps(answer))) > self._max_bytes:
+            raise MCPError(INTERNAL_ERROR, f"The answer has {size:,} bytes, more than [serve] max_result_mb allows")
+        return answer
+
+    async def _wait_for_servers(self, seconds: float) -> None:
+        """Wait until their tools are there, at most that long."""
+        if self._ready is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ready()
+                    self._ready = None
 
     async def _on_list(self, ctx: Context, params: PaginatedRequestParams | None) -> Any:
         return await self._list(ctx, params.cursor if params is not None else None)
@@ -155,11 +210,8 @@ class McpServer:
         return await self._call(ctx, params.name, params.arguments)
 
     async def _list(self, ctx: Context, cursor: str | None) -> dict[str, Any]:
-        if self._ready is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_LIST):
-                    await self._ready()
-            self._ready = None
+        await self._wait_for_servers(_FIRST_LIST)
+        self._ready = None
         rendered, start = self.tools.rendered(), 0
         if cursor is not None:
             last = _decoded(cursor)
@@ -197,8 +249,11 @@ class McpServer:
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, result.text.removeprefix("Error: "))
         tool = tool or self.tools.find(name)  # the call may have waited for its server
-        has_schema = tool is not None and tool.output is not None
-        answer: dict[str, Any] = tool.answer(result, is_modern) if tool and has_schema else write_result(result, False)
+        answer: dict[str, Any] = tool.answer(result, is_modern) if tool is not None else write_result(result, False)
+        if self._resources is not None and result.content and tool is not None and tool.server is not None:
+            self._resources.note(tool.server, result.content)
+        if (size := len(dumps(answer))) > self._max_bytes:
+            answer = too_large(tool_name, size, self._max_bytes)
         if is_modern:
             answer["resultType"] = "complete"
             answer["_meta"] = {**answer.get("_meta", {}), **self._stamp}  # a failure has its own

@@ -13,10 +13,10 @@ from typing import Any
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, dumps, loads
-from toolrun.mcp.call_result import write_result
+from toolrun.mcp.call_result import forward_result, write_result
 from toolrun.mcp.output_check import OutputSchema
 from toolrun.mcp.tool_names import provider_names
-from toolrun.result import ToolResult
+from toolrun.result import ToolResult, render
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import schema_of
 
@@ -39,9 +39,13 @@ class ServedTool:
     """The schema of the arguments, if it marks some that HTTP repeats in headers."""
     output: OutputSchema | None
     """The output schema, if the tool has one."""
+    server: str | None = None
+    """The MCP server that the tool belongs to, if it is passed on."""
 
     def answer(self, result: ToolResult, is_modern: bool) -> dict[str, Any]:
         """The `CallToolResult` for a call of this tool."""
+        if self.server is not None:
+            return forward_result(result, is_modern)
         has_promise = "outputSchema" in (self.definition if is_modern else self.legacy)
         answer: dict[str, Any] = write_result(result, has_promise)
         if not has_promise or self.output is None or result.error is not None:
@@ -55,7 +59,8 @@ class ServedTool:
         if problem is None:
             return answer
         logger.warning("%s: the result does not match its output schema: %s", self.tool_name, problem)
-        text = f"The tool succeeded, but its result does not match its output schema: {problem}\n{result.text}"
+        said = render(list(result.content) or result.result)
+        text = f"The tool succeeded, but its result does not match its output schema: {problem}\n{said}"
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
@@ -136,16 +141,25 @@ def _serve(tool: Any, name: str, position: int) -> ServedTool:
         "inputSchema": {"type": "object", **schema_of(tool)},
         "outputSchema": schema,
         "annotations": _object_or_none(tool, "annotations"),
+        "icons": _list_or_none(tool, "icons"),
+        "_meta": _object_or_none(tool, "meta"),
     }
-    text = dumps({key: value for key, value in parts.items() if value})
+    server = getattr(getattr(tool, "supervisor", None), "name", None)
+    # A function has an empty object for no annotations; what another server lists is passed on as it is.
+    text = dumps({key: value for key, value in parts.items() if value or (server is not None and value is not None)})
     definition: Definition = loads(text)  # a copy, so that nobody else changes it
     legacy = definition
     if schema is not None and schema.get("type") != "object":
         legacy = {key: value for key, value in definition.items() if key != "outputSchema"}
     headers = definition["inputSchema"] if b'"x-mcp-header"' in text else None
-    return ServedTool(tool.name, position, definition, legacy, headers, promise)
+    return ServedTool(tool.name, position, definition, legacy, headers, promise, server)
 
 
 def _object_or_none(tool: Any, attribute: str) -> Mapping[str, JSON] | None:
     found = getattr(tool, attribute, None)
-    return found if isinstance(found, Mapping) and found else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _list_or_none(tool: Any, attribute: str) -> list[JSON] | None:
+    found = getattr(tool, attribute, None)
+    return found if isinstance(found, list) else None
