@@ -5,80 +5,17 @@ The same requests go to the server itself and to toolrun, as raw JSON, and the a
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
 
 from mcp_servers.rich import RESULTS
-from support.console import LIMIT, TOOLRUN, environment, write_project
-from support.serving import headers, line, request, served
+from support.console import write_project
+from support.raw_mcp import HELLO, gateway, on_stdio, said
+from support.serving import served
 
 RICH = Path(__file__).parents[1] / "mcp_servers" / "rich.py"
-STAMP = "io.modelcontextprotocol/serverInfo"
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-Ask = Callable[..., dict[str, Any]]
-"""Sends a method with its parameters, and gives the whole answer."""
-
-
-@contextmanager
-def on_stdio(command: list[str], cwd: Path, era: str) -> Iterator[Ask]:
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=cwd, env=environment(), text=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stdin, stdout = process.stdin, process.stdout
-
-        def ask(method: str, **params: Any) -> dict[str, Any]:
-            message = request(method, 1, **params)
-            if era == "legacy":
-                del message["params"]["_meta"]
-            stdin.write(line(message))
-            stdin.flush()
-            found: dict[str, Any] = json.loads(stdout.readline())
-            return found
-
-        try:
-            if era == "legacy":
-                ask("initialize", **HELLO)
-                stdin.write(line({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-            yield ask
-        finally:
-            process.kill()
-
-
-@contextmanager
-def on_http(cwd: Path, era: str) -> Iterator[Ask]:
-    own = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    with served(cwd=cwd) as server, httpx2.Client(timeout=LIMIT) as http:
-
-        def post(message: dict[str, Any], more: dict[str, str]) -> httpx2.Response:
-            return http.post(server.url, json=message, headers=more)
-
-        def ask(method: str, **params: Any) -> dict[str, Any]:
-            message = request(method, 1, **params)
-            if era == "legacy":
-                del message["params"]["_meta"]
-                answer = post(message, own)
-            else:
-                answer = post(message, headers(method, params.get("name", params.get("uri", ""))))
-            data = [it for it in answer.text.splitlines() if it.startswith("data: {")]
-            found: dict[str, Any] = json.loads(data[-1].removeprefix("data: ") if data else answer.text)
-            return found
-
-        if era == "legacy":
-            greeting = post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}, own)
-            own |= {"mcp-session-id": greeting.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
-            post({"jsonrpc": "2.0", "method": "notifications/initialized"}, own)
-        yield ask
 
 
 def project(root: Path, era: str, more: str = "") -> Path:
@@ -87,24 +24,6 @@ def project(root: Path, era: str, more: str = "") -> Path:
         f'{more}\n[servers.rich]\ncommand = "{sys.executable}"\nargs = ["{RICH}", "{era}"]\n'
     )
     return root
-
-
-@contextmanager
-def gateway(transport: str, root: Path, era: str) -> Iterator[Ask]:
-    opened = on_stdio([str(TOOLRUN), "serve"], root, era) if transport == "stdio" else on_http(root, era)
-    with opened as ask:
-        yield ask
-
-
-def said(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer without what each server says for itself: who it is, and how long it may be cached."""
-    if "error" in answer:
-        return {"error": answer["error"]}
-    result = {key: value for key, value in answer["result"].items() if key not in ("resultType", "ttlMs", "cacheScope")}
-    meta = {key: value for key, value in result.pop("_meta", {}).items() if key != STAMP}
-    if "content" in result:
-        result.setdefault("isError", False)
-    return {**result, "_meta": meta} if meta else result
 
 
 @pytest.mark.parametrize("client", ["legacy", "2026-07-28"])
@@ -190,3 +109,22 @@ def test_resources_are_declared_only_where_a_server_has_them(transport: str, cli
             if not has_resources:
                 assert answer["error"]["code"] == -32601
                 assert ask("resources/read", uri="note:///1")["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("client", ["legacy", "2026-07-28"])
+def test_two_gateways_in_a_row_change_nothing_either(client: str, tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    second = write_project(tmp_path / "second")
+    with (
+        on_stdio([sys.executable, str(RICH)], tmp_path, "legacy") as directly,
+        served(cwd=project(tmp_path / "first", "legacy")) as first,
+    ):
+        (second / "toolrun.toml").write_text(f'[servers.first]\nurl = "{first.url}"\n')
+        with gateway("stdio", second, client) as through:
+            assert said(through("tools/list"))["tools"] == said(directly("tools/list"))["tools"]
+            for tool in RESULTS:
+                expected = said(directly("tools/call", name=tool, arguments={}))
+                assert said(through("tools/call", name=tool, arguments={})) == expected, tool
+            for uri in ("note:///1", "note:///2", "note:///listed", "ui://chart"):
+                assert said(through("resources/read", uri=uri)) == said(directly("resources/read", uri=uri)), uri

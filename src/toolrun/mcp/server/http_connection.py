@@ -24,6 +24,7 @@ import resource
 from collections.abc import Iterable
 from enum import Enum, auto
 from http import HTTPStatus
+from time import monotonic
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -73,8 +74,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self._enter(State.IDLE)
-        self._unread_since = self.since
+        self.since = self._unread_since = monotonic()
         if len(self.connections) > self._max_connections and not self._take_place():
             self.state = State.HEAD
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
@@ -82,7 +82,7 @@ class Connection(HttpToolsProtocol):
     def _take_place(self) -> bool:
         """End the connection that has waited longest. False if all others are busy."""
         others = cast(Iterable[Connection], self.connections)
-        waiting = [it for it in others if it is not self and it.state is not State.RUNNING]
+        waiting = [it for it in others if it is not self and not it.is_running]
         if not waiting:
             return False
         longest = min(waiting, key=lambda it: it.since)
@@ -90,11 +90,19 @@ class Connection(HttpToolsProtocol):
         longest.transport.abort()
         return True
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a request is being answered."""
+        return self.state is State.RUNNING and not self.cycle.response_complete
+
+    # From here on once for each request or packet, and so with as little work as possible.
+
     def data_received(self, data: bytes) -> None:
-        if self.state is State.IDLE:
-            self._enter(State.HEAD)
+        state = self.state
+        if state is State.IDLE or (state is State.RUNNING and not self.is_running):
+            self.state, self.since = State.HEAD, monotonic()
         self._unused += len(data)
-        super().data_received(data)
+        HttpToolsProtocol.data_received(self, data)
         if self._unused > self._max_head and not self.transport.is_closing():
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
@@ -102,30 +110,25 @@ class Connection(HttpToolsProtocol):
         # What was received may be more than the head: then the head itself is measured.
         if self._unused > self._max_head and self._head_size() > self._max_head:
             raise HeadTooLargeError
-        self._unused = 0
-        super().on_headers_complete()
-        self._body = 0
-        self._enter(State.BODY)
-
-    def _head_size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        HttpToolsProtocol.on_headers_complete(self)
+        self._unused = self._body = 0
+        self.state, self.since = State.BODY, monotonic()
 
     def on_body(self, body: bytes) -> None:
-        super().on_body(body)
+        HttpToolsProtocol.on_body(self, body)
         if not self.cycle.response_complete:
             self._unused = 0
             self._body += len(body)
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        HttpToolsProtocol.on_message_complete(self)
         self._unused = 0
-        self._enter(State.IDLE if self.cycle.response_complete else State.RUNNING)
+        self.state = State.RUNNING
 
-    def on_response_complete(self) -> None:
-        is_next_waiting = bool(self.pipeline)
-        super().on_response_complete()
-        if self.state is State.RUNNING and not is_next_waiting:
-            self._enter(State.IDLE)
+    # To here.
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn's answer to what its parser refuses, which includes a head that is too large."""
@@ -144,8 +147,9 @@ class Connection(HttpToolsProtocol):
             return
         self._unread = unread
         if self.state is State.BODY and self.flow.read_paused:
-            self._body = 0
-            self._enter(State.BODY)  # it is not the client that is slow
+            self._body, self.since = 0, now  # it is not the client that is slow
+        elif self.state is State.RUNNING and not self.is_running:
+            self.state, self.since = State.IDLE, now
         waited = now - self.since
         if self.transport.is_closing():
             return
@@ -155,10 +159,6 @@ class Connection(HttpToolsProtocol):
             self.state is State.BODY and waited > self._settings.body_timeout + self._body / _RATE
         ):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
-
-    def _enter(self, state: State) -> None:
-        self.state = state
-        self.since = self.loop.time()
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Close the connection; with an answer, if the client can tell what it answers."""
@@ -174,10 +174,9 @@ async def sweep(connections: Iterable[Any], settings: ServeSettings) -> None:
     """Check all connections from time to time, until cancelled."""
     shortest = min(settings.head_timeout, settings.body_timeout, settings.idle_timeout)
     pause = max(0.02, min(1.0, shortest / 4))
-    loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(pause)
-        now = loop.time()
+        now = monotonic()
         for connection in list(connections):
             connection.check(now)
 
