@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 pytest.register_assert_rewrite(
     "acceptance.clients",
@@ -19,6 +21,7 @@ pytest.register_assert_rewrite(
     "acceptance.transcribing",
 )
 
+from acceptance.clock import Clock, installed  # noqa: E402  as below
 from acceptance.project import Project  # noqa: E402  after the line that makes its asserts speak
 
 
@@ -39,3 +42,11 @@ def closed_port() -> Iterator[int]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+@pytest_asyncio.fixture
+async def clock() -> AsyncIterator[Clock]:
+    """The clock of the test's event loop and of toolrun. It runs as usual until the test stops it."""
+    made = Clock()
+    with installed(made, asyncio.get_running_loop()):
+        yield made

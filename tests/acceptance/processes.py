@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,22 +42,23 @@ async def watched(pid: int) -> AsyncIterator[asyncio.Event]:
         os.close(descriptor)
 
 
-async def end_of(pid: int) -> None:
-    async with watched(pid) as ended:
-        await asyncio.wait_for(ended.wait(), LIMIT)
-
-
 class Recorder:
     """The engine for local processes, with a note of everything that passes between them and their host."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._engine = LocalEngine()
-        self.starts = 0
+        self._now = now
+        self.started_at: list[float] = []
+        """When each process was started, by the clock of the test."""
         self.log: list[str] = []
         """What workers wrote to stderr, line by line."""
         self.has_sent = asyncio.Event()
         self._sent = b""
         self._received = b""
+
+    @property
+    def starts(self) -> int:
+        return len(self.started_at)
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -69,7 +71,7 @@ class Recorder:
         return [message for message in messages if "ready" not in message]
 
     def start(self, spec: ProcessSpec, listener: Listener) -> Worker:
-        self.starts += 1
+        self.started_at.append(self._now())
         return _RecordedWorker(self, self._engine.start(spec, _RecordingListener(self, listener)))
 
     async def close(self) -> None:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Callable
-from time import perf_counter
+from pathlib import Path
 from typing import Any, Literal
 
 import jsonschema_rs
 import pytest
 
+from acceptance.clock import Clock
 from acceptance.kinds import Make, ObjectTool
-from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager, ToolResult
+from acceptance.processes import LIMIT
+from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager
+from toolrun.config.model import Config
+from toolrun.execution.log import LogObserver
 from toolrun.tools.protocol import schema_of
 
 BROADCAST = "255.255.255.255"
@@ -35,13 +40,6 @@ def call_fields(record: logging.LogRecord) -> dict[str, Any]:
     fields = record.__dict__["call"]
     assert isinstance(fields, dict)
     return fields
-
-
-async def until_later(seconds: float) -> None:
-    """Return when the event loop's clock has gone on by so much."""
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, passed.set)
-    await asyncio.wait_for(passed.wait(), 10)
 
 
 async def prove_execution_by_name(executor: ToolExecutor, make: Make) -> None:
@@ -162,47 +160,57 @@ async def prove_uniqueness(executor: ToolExecutor, make: Make, caplog: pytest.Lo
     assert (await executor.execute("get_version")).result == "new"
 
 
-async def prove_measured_time(executor: ToolExecutor, make: Make) -> None:
-    inside: list[float] = []
-
+async def prove_measured_time(executor: ToolExecutor, make: Make, clock: Clock) -> None:
     async def wait() -> str:
-        """Let time pass."""
-        started = perf_counter()
-        await until_later(0.002)
-        inside.append(perf_counter() - started)
+        """Let time pass on the event loop."""
+        clock.skip(1.25)
+        await asyncio.sleep(0)
+        clock.skip(0.25)
         return "done"
 
-    executor.manager.add(make(wait))
-    before = perf_counter()
-    result = await executor.execute("wait")
-    outside = perf_counter() - before
-    assert result.result == "done"
-    assert inside[0] * 1000 <= result.execution_time_ms <= outside * 1000, "from the start to the end of the tool"
-
-
-async def prove_log_of_slow_tools(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    async def dawdle() -> str:
-        """Let time pass."""
-        await until_later(0.02)
+    def work() -> str:
+        """Let time pass in a thread."""
+        clock.skip(2.5)
         return "done"
 
-    async def call(limits: Limits) -> tuple[logging.LogRecord, ToolResult]:
-        caplog.clear()
-        executor = ToolExecutor(ToolManager([make(dawdle)]), limits=limits)
-        with caplog.at_level(logging.INFO, "toolrun.call"):
-            result = await executor.execute("dawdle")
+    async def fail() -> str:
+        """Let time pass, then fail."""
+        clock.skip(0.5)
+        raise ValueError("no")
+
+    clock.stop()
+    for function, milliseconds in ((wait, 1500), (work, 2500), (fail, 500)):
+        executor.manager.add(make(function))
+        clock.skip(8)  # what was before is no part of it
+        result = await executor.execute(function.__name__)
+        assert result.success is (function is not fail)
+        assert result.execution_time_ms == milliseconds, "from the start to the completion, and nothing else"
+
+
+async def prove_log_of_slow_tools(make: Make, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    async def dawdle(seconds: float) -> str:
+        """Let time pass."""
+        clock.skip(seconds)
+        return "done"
+
+    clock.stop()
+    a_bit = 2**-10
+    tools = ToolManager([make(dawdle)])
+    executors = {
+        "by default": (ToolExecutor(tools), 1.0),
+        "with an observer": (ToolExecutor(tools, observers=[LogObserver()]), 1.0),
+        "as configured": (ToolExecutor(tools, limits=Limits(slow_call=0.25)), 0.25),
+    }
+    for way, (executor, threshold) in executors.items():
+        for seconds in (threshold, threshold + a_bit):
+            caplog.clear()
+            with caplog.at_level(logging.INFO, "toolrun.call"):
+                assert (await executor.execute("dawdle", {"seconds": seconds})).success
+            record, is_slow = call_record(caplog), seconds > threshold
+            assert record.levelno == (logging.WARNING if is_slow else logging.INFO), (way, seconds)
+            assert record.getMessage().startswith(f"dawdle ok {round(seconds * 1000, 3)} ms ")
+            assert (f"slow: over {threshold * 1000:g} ms" in record.getMessage()) is is_slow
         await executor.close()
-        return call_record(caplog), result
-
-    slow, result = await call(Limits(slow_call=0.001))
-    assert result.success
-    assert slow.levelno == logging.WARNING
-    for part in ("dawdle", f"{round(result.execution_time_ms, 3)} ms", "slow"):
-        assert part in slow.getMessage()
-    fast, _ = await call(Limits(slow_call=600))
-    assert fast.levelno == logging.INFO
-    assert "slow" not in fast.getMessage()
-    assert ToolExecutor(ToolManager()).limits.slow_call == Limits().slow_call == 1.0, "1000 ms unless configured"
 
 
 async def prove_network_error(executor: ToolExecutor, make: Make, closed_port: int) -> None:
@@ -247,11 +255,13 @@ async def prove_invalid_arguments(executor: ToolExecutor, make: Make) -> None:
         assert "nights (integer, required)" in described
 
 
-async def prove_timeout(make: Make) -> None:
-    cancelled = asyncio.Event()
+async def prove_timeout(make: Make, clock: Clock) -> None:
+    began, cancelled, released = asyncio.Event(), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
 
     async def wait(forever: bool) -> str:
-        """Wait."""
+        """Wait on the event loop."""
+        began.set()
         try:
             if forever:
                 await asyncio.Event().wait()
@@ -260,13 +270,35 @@ async def prove_timeout(make: Make) -> None:
             raise
         return "done"
 
-    executor = ToolExecutor(ToolManager([make(wait)]), timeout=0.2)
-    first = await executor.execute("wait", {"forever": False}, timeout=30)  # LangChain imports much at its first call
-    assert first.result == "done"
-    result = await executor.execute("wait", {"forever": True})
-    await asyncio.wait_for(cancelled.wait(), 10)
-    assert result.error_kind is ErrorKind.TIMEOUT
-    assert result.text == "Error: Tool 'wait' timed out after 0.2 s"
-    assert (await executor.execute("wait", {"forever": False}, timeout=30)).success, "and the executor goes on"
-    await executor.close()
-    assert ToolExecutor(ToolManager()).timeout == 30.0
+    def block(forever: bool) -> str:
+        """Wait in a thread, which nothing can stop."""
+        loop.call_soon_threadsafe(began.set)
+        released.wait(LIMIT)
+        return "done"
+
+    clock.stop()
+    tools = ToolManager([make(wait), make(block)])
+    executors = [(ToolExecutor(tools), 30.0), (ToolExecutor(tools, timeout=2.5), 2.5)]
+    assert Config(None, Path()).timeout == 30.0, "a configuration has the same default"
+    for executor, timeout in executors:
+        for function in (wait, block):
+            began.clear()
+            cancelled.clear()
+            running = asyncio.create_task(executor.execute(function.__name__, {"forever": True}))
+            await began.wait()
+            await clock.advance(timeout - 0.25)
+            assert not running.done(), "it has its time"
+            assert not cancelled.is_set()
+            await clock.advance(0.25)
+            assert running.done(), "and not a moment more"
+            result = running.result()
+            assert (result.error_kind, result.execution_time_ms) == (ErrorKind.TIMEOUT, timeout * 1000)
+            assert result.text == f"Error: Tool '{function.__name__}' timed out after {timeout:g} s"
+            if function is wait:
+                await cancelled.wait()
+            else:
+                assert executor.health().abandoned == {"block": 1}, "it is counted, and not waited for"
+        assert (await executor.execute("wait", {"forever": False})).success, "and the executor goes on"
+    released.set()
+    for executor, _ in executors:
+        await executor.close()

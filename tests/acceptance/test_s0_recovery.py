@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from acceptance.clock import Clock
 from acceptance.kinds import as_function
 from acceptance.proofs import (
     prove_invalid_arguments,
@@ -16,15 +17,15 @@ from toolrun import ToolExecutor
 
 
 @pytest.mark.scenario("S0.5.1")
-async def test_s0_5_1_measure_tool_execution_time(executor: ToolExecutor) -> None:
-    """The measured time of a call covers the tool from its start to its completion, and no more than the call."""
-    await prove_measured_time(executor, as_function)
+async def test_s0_5_1_measure_tool_execution_time(executor: ToolExecutor, clock: Clock) -> None:
+    """The measured time of a call is that from its start to its completion: exactly what a stopped clock was moved."""
+    await prove_measured_time(executor, as_function, clock)
 
 
 @pytest.mark.scenario("S0.5.2")
-async def test_s0_5_2_log_slow_tools(caplog: pytest.LogCaptureFixture) -> None:
-    """A call beyond the threshold, 1000 ms unless configured, logs a warning with the tool's name and the duration."""
-    await prove_log_of_slow_tools(as_function, caplog)
+async def test_s0_5_2_log_slow_tools(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """A call of more than 1000 ms, or what is configured, logs a warning with the tool's name and the duration."""
+    await prove_log_of_slow_tools(as_function, clock, caplog)
 
 
 @pytest.mark.scenario("S0.8.1")
@@ -40,6 +41,6 @@ async def test_s0_8_2_invalid_arguments(executor: ToolExecutor) -> None:
 
 
 @pytest.mark.scenario("S0.8.3")
-async def test_s0_8_3_timeout() -> None:
-    """A tool beyond the timeout, 30 s unless configured, is cancelled and answered with a timeout error."""
-    await prove_timeout(as_function)
+async def test_s0_8_3_timeout(clock: Clock) -> None:
+    """A tool is cancelled and answered with a timeout error after 30 s, or what is configured, and not before."""
+    await prove_timeout(as_function, clock)

@@ -3,85 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
 from typing import Any
 
 import pytest
 
+from acceptance.clock import Clock
 from acceptance.project import Project, declaration
-from acceptance.proofs import until_later
 from toolrun import ErrorKind, Observer, Runtime, ToolResult
 from toolrun.tools.context import Call
 
 
-class Stopwatch(Observer):
-    """Notes when a call came in: before anything of it is looked at."""
-
-    def __init__(self) -> None:
-        self.came_in = 0.0
-
-    def call_started(self, call: Call) -> None:
-        self.came_in = perf_counter()
-
-    def call_finished(self, call: Call, result: ToolResult) -> None:
-        pass
-
-
 @pytest.mark.scenario("S1.6.1")
-async def test_s1_6_1_track_execution_time(project: Project) -> None:
+async def test_s1_6_1_track_execution_time(project: Project, clock: Clock) -> None:
     """The time in the answer of any tool goes from before its execution to after it."""
-    inside: dict[str, float] = {}
 
     async def wait(arguments: dict[str, Any]) -> None:
-        started = perf_counter()
-        await until_later(0.002)
-        inside["wait"] = perf_counter() - started
+        await clock.advance(1.5)
+
+    def work(arguments: dict[str, Any]) -> None:
+        clock.skip(0.0625)
 
     project.declare(
         declaration("wait", {"type": "internal", "handler": "wait"}),
+        declaration("work", {"type": "internal", "handler": "work"}),
         declaration("mirror", {"type": "builtin", "handler": "echo"}),
         declaration("canned", {"type": "mock", "mock_response": 1}),
     )
     async with project.open() as runtime:
         runtime.register_internal("wait", wait)
-        for name in ("wait", "mirror", "canned"):
-            before = perf_counter()
+        runtime.register_internal("work", work)
+        real = await runtime.executor.execute("mirror")
+        assert real.execution_time_ms > 0, "by the clock of the system"
+        clock.stop()
+        for name, milliseconds in {"wait": 1500, "work": 62.5, "mirror": 0, "canned": 0}.items():
+            clock.skip(8)
             result = await runtime.executor.execute(name)
-            outside = perf_counter() - before
             assert result.success
-            assert inside.get(name, 0.0) * 1000 <= result.execution_time_ms <= outside * 1000
-            assert result.execution_time_ms > 0
-            assert result.to_dict()["execution_time_ms"] == round(result.execution_time_ms, 3)
+            assert result.execution_time_ms == milliseconds
+            assert result.to_dict()["execution_time_ms"] == milliseconds
 
 
 @pytest.mark.scenario("S1.6.2")
-async def test_s1_6_2_include_time_in_error_results(project: Project) -> None:
+async def test_s1_6_2_include_time_in_error_results(project: Project, clock: Clock) -> None:
     """The time in the answer of a failed call covers its validation and the attempt to execute it."""
-    watch = Stopwatch()
-    raised_at = 0.0
+
+    class Slow(Observer):
+        """Time passes when a call has come in, before anything of it is looked at."""
+
+        def call_started(self, call: Call) -> None:
+            clock.skip(0.25)
+
+        def call_finished(self, call: Call, result: ToolResult) -> None:
+            clock.skip(0.25)
 
     async def fail(arguments: dict[str, Any]) -> None:
-        nonlocal raised_at
-        await until_later(0.002)
-        raised_at = perf_counter()
+        clock.skip(1.5)
         raise RuntimeError("broken")
 
+    clock.stop()
     project.declare(declaration("fail", {"type": "internal", "handler": "fail"}, level={"type": "integer"}))
-    async with Runtime.open(project.root / "toolrun.toml", observers=(watch,)) as runtime:
+    async with Runtime.open(project.root / "toolrun.toml", observers=(Slow(),)) as runtime:
         runtime.register_internal("fail", fail)
-        before = perf_counter()
         failed = await runtime.executor.execute("fail", {"level": "3"})
-        outside = perf_counter() - before
         assert failed.error == "broken"
         assert failed.repairs, "so the arguments were checked between the two moments"
-        assert (raised_at - watch.came_in) * 1000 <= failed.execution_time_ms <= outside * 1000
+        assert failed.to_dict()["execution_time_ms"] == 1750
         for name, kind in (("fail", ErrorKind.INVALID_ARGUMENTS), ("nothing", ErrorKind.UNKNOWN_TOOL)):
-            before = perf_counter()
             refused = await runtime.executor.execute(name)
-            outside = perf_counter() - before
             assert refused.error_kind is kind
-            assert 0 < refused.execution_time_ms <= outside * 1000
-            assert "execution_time_ms" in refused.to_dict()
+            assert refused.to_dict()["execution_time_ms"] == 250
 
 
 @pytest.mark.scenario("S1.7.1")

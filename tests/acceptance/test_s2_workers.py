@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.processes import LIMIT, end_of, own_workers, watched
+from acceptance.clock import Clock
+from acceptance.processes import LIMIT, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
-from toolrun.config.model import WorkerSettings
 from toolrun.json import JSON
 
 COUNTER = '''
@@ -73,47 +73,60 @@ async def test_s2_1_2_subsequent_calls_use_existing_worker(project: Project) -> 
 
 
 @pytest.mark.scenario("S2.1.3")
-async def test_s2_1_3_worker_idle_timeout(project: Project, caplog: pytest.LogCaptureFixture) -> None:
-    """A worker that has had no call for the configured time ends in good order, and leaves the pool."""
+async def test_s2_1_3_worker_idle_timeout(
+    project: Project, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker without a call for 10 minutes, or what is configured, ends in good order, and leaves the pool."""
     project.write(
         "tools/count.py",
         COUNTER + f'\n    import atexit, pathlib\n    atexit.register(pathlib.Path("{project.root}/ended").touch)\n',
     )
-    assert WorkerSettings().idle_timeout == 600.0
-    async with project.open() as runtime:
-        assert runtime.scripts[0].pool.limits.idle_timeout == 600.0, "10 minutes, unless configured"
-    (project.root / "ended").unlink()  # of the process that described it
-    project.write("toolrun.toml", "[workers]\nidle_timeout = 0.2\n")
-    async with project.open() as runtime:
-        pool = runtime.scripts[0].pool
-        first = await call(runtime, "count")
-        await end_of(int(str(first["pid"])))
-        assert (project.root / "ended").exists(), "it was not killed"
-        assert pool.workers == []
-        assert not own_workers()
-        again = await call(runtime, "count")
-        assert again["calls"] == 1, "the next call gets a new one"
+    for settings, period in (("", 600.0), ("[workers]\nidle_timeout = 90\n", 90.0)):
+        project.write("toolrun.toml", settings)
+        async with project.open() as runtime:
+            pool = runtime.scripts[0].pool
+            await call(runtime, "count")
+            clock.stop()
+            first = await call(runtime, "count")
+            (project.root / "ended").unlink(missing_ok=True)  # of the process that described it
+            async with watched(int(str(first["pid"]))) as ended:
+                await clock.advance(period / 2)
+                await clock.advance(period / 2 - 0.25)
+                assert [worker.pid for worker in own_workers()] == [first["pid"]], "it has its time"
+                assert len(pool.workers) == 1
+                await clock.advance(0.25)
+                assert pool.workers == [], "and not a moment more"
+                await ended.wait()
+            assert (project.root / "ended").exists(), "it was not killed"
+            assert not own_workers()
+            again = await call(runtime, "count")
+            assert (again["calls"], again["pid"] != first["pid"]) == (1, True), "the next call gets a new one"
+        clock.resume()
     assert not [it for it in caplog.records if it.levelno >= logging.WARNING], "nothing has gone wrong"
 
 
 @pytest.mark.scenario("S2.1.4")
-async def test_s2_1_4_session_refresh_on_call(project: Project) -> None:
-    """Each call resets the idle timer: calls that come often enough keep a worker for longer than its idle time."""
-    project.write("toolrun.toml", "[workers]\nidle_timeout = 1\n")
+async def test_s2_1_4_session_refresh_on_call(project: Project, clock: Clock) -> None:
+    """Each call resets the idle timer: the worker stays for another whole period, as often as that happens."""
     project.write("tools/count.py", COUNTER)
     async with project.open() as runtime:
-        loop = asyncio.get_running_loop()
+        pool = runtime.scripts[0].pool
+        await call(runtime, "count")
+        clock.stop()
         first = await call(runtime, "count")
         async with watched(int(str(first["pid"]))) as ended:
-            [member] = runtime.scripts[0].pool.workers
-            beyond = loop.time() + 1.5
-            while loop.time() < beyond:
-                before = member.last_used
+            for number in range(3):
+                await clock.advance(599.75)
+                assert len(pool.workers) == 1
                 answer = await call(runtime, "count")
-                assert answer["pid"] == first["pid"]
-                assert member.last_used > before, "the time counts from this call on"
-            assert not ended.is_set(), "it has outlived its idle time"
-            await asyncio.wait_for(ended.wait(), LIMIT)
+                assert (answer["pid"], answer["calls"]) == (first["pid"], number + 3)
+            assert clock.elapsed == 3 * 599.75, "it has outlived its idle time three times"
+            await clock.advance(599.75)
+            assert len(pool.workers) == 1, "the period counts from the last call"
+            assert not ended.is_set()
+            await clock.advance(0.25)
+            assert pool.workers == []
+            await ended.wait()
 
 
 @pytest.mark.scenario("S2.4.1")

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.tools import BaseTool
 from pydantic import Field
 
+from acceptance.clock import Clock
 from acceptance.kinds import ObjectTool, as_langchain
 from acceptance.proofs import (
     call_fields,
@@ -88,13 +89,14 @@ async def test_s3_4_1_execute_tool_directly_via_invoke(executor: ToolExecutor) -
 
 @pytest.mark.scenario("S3.4.2")
 async def test_s3_4_2_tool_execution_timeout_and_error_handling(
-    executor: ToolExecutor, caplog: pytest.LogCaptureFixture
+    executor: ToolExecutor, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Execution ends at a timeout (30 s by default), errors become messages for people, time and result are logged."""
-    await prove_timeout(as_langchain)
+    await prove_timeout(as_langchain, clock)
 
     async def divide(a: int, b: int) -> float:
         """Divide."""
+        clock.skip(0.125)
         if b == 0:
             raise ValueError("Nothing can be divided by 0.")
         return a / b
@@ -103,24 +105,28 @@ async def test_s3_4_2_tool_execution_timeout_and_error_handling(
     caplog.clear()
     failed = await executor.execute("divide", {"a": 1, "b": 0})
     assert failed.text == "Error: Nothing can be divided by 0."
-    assert call_fields(call_record(caplog))["ms"] == round(failed.execution_time_ms, 3)
+    assert call_fields(call_record(caplog))["ms"] == failed.execution_time_ms == 125
+    assert call_fields(call_record(caplog))["error"] == "Nothing can be divided by 0."
+    assert "divide tool_error 125.0 ms" in call_record(caplog).getMessage()
     caplog.clear()
     with caplog.at_level(logging.INFO, "toolrun.call"):
         divided = await executor.execute("divide", {"a": 1, "b": 4})
     fields = call_fields(call_record(caplog))
-    assert (fields["ms"], fields["result"]) == (round(divided.execution_time_ms, 3), "0.25")
+    assert (fields["ms"], fields["result"]) == (divided.execution_time_ms, "0.25") == (125, "0.25")
+    assert "125.0 ms" in call_record(caplog).getMessage()
+    assert "result=0.25" in call_record(caplog).getMessage()
 
 
 @pytest.mark.scenario("S3.5.1")
-async def test_s3_5_1_measure_tool_execution_time(executor: ToolExecutor) -> None:
-    """The measured time of a call covers the tool from its start to its completion, and no more than the call."""
-    await prove_measured_time(executor, as_langchain)
+async def test_s3_5_1_measure_tool_execution_time(executor: ToolExecutor, clock: Clock) -> None:
+    """The measured time of a call is that from its start to its completion: exactly what a stopped clock was moved."""
+    await prove_measured_time(executor, as_langchain, clock)
 
 
 @pytest.mark.scenario("S3.5.2")
-async def test_s3_5_2_log_slow_tools(caplog: pytest.LogCaptureFixture) -> None:
-    """A call beyond the threshold, 1000 ms unless configured, logs a warning with the tool's name and the duration."""
-    await prove_log_of_slow_tools(as_langchain, caplog)
+async def test_s3_5_2_log_slow_tools(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """A call of more than 1000 ms, or what is configured, logs a warning with the tool's name and the duration."""
+    await prove_log_of_slow_tools(as_langchain, clock, caplog)
 
 
 @pytest.mark.scenario("S3.8.1")
@@ -136,6 +142,6 @@ async def test_s3_8_2_invalid_arguments(executor: ToolExecutor) -> None:
 
 
 @pytest.mark.scenario("S3.8.3")
-async def test_s3_8_3_timeout() -> None:
-    """A tool beyond the timeout, 30 s unless configured, is cancelled and answered with a timeout error."""
-    await prove_timeout(as_langchain)
+async def test_s3_8_3_timeout(clock: Clock) -> None:
+    """A tool is cancelled and answered with a timeout error after 30 s, or what is configured, and not before."""
+    await prove_timeout(as_langchain, clock)
