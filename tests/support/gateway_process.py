@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,21 @@ def add(a: int, b: int) -> int:
 '''
 
 
-def write_project(root: Path, model_url: str, broker_url: str, report_timeout: int = 20, **more: str) -> None:
+def write_project(
+    root: Path,
+    model_url: str,
+    broker_url: str,
+    report_timeout: int = 20,
+    command: Sequence[str] = (sys.executable, str(SERVER)),
+    **more: str,
+) -> None:
     """A project with a local tool, the Z-Wave server and an Ollama. `more` are further lines of its sections."""
     (root / "tools").mkdir()
     (root / "tools/local.py").write_text(LOCAL_TOOL)
     sections = {
         "servers.zwave": f"""\
-command = {json.dumps(sys.executable)}
-args = [{json.dumps(str(SERVER))}]
+command = {json.dumps(command[0])}
+args = {json.dumps(command[1:])}
 env = {{ MQTT_URL = {json.dumps(broker_url)}, ZWAVE_REPORT_TIMEOUT = "{report_timeout}" }}
 hint = "Is the MQTT broker running?"
 parameters = {{ command = "action" }}
