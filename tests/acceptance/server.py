@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
+from devices import Simulation
+
+from support.brokers import BrokerProcess
 from support.console import LIMIT, TOOLRUN, environment, write_project
+from support.zwave_process import SERVER
 
 LAMP = """
     import sys
@@ -48,6 +56,47 @@ def conversation(root: Path) -> tuple[str, str]:
         check=True,
     )
     return done.stdout, done.stderr
+
+
+async def prove_debug_output_of_zwave(root: Path) -> None:
+    """What the Z-Wave server logs while its tool executes is on stderr, and its stdout has nothing but messages.
+
+    The server of examples/home, as toolrun starts it, with a broker and devices. The pipes are read as they are.
+    """
+    broker = BrokerProcess("amqtt", root)
+    broker.start()
+    environ = {**os.environ, "MQTT_URL": broker.url, "ZWAVE_REPORT_TIMEOUT": "20", "ZWAVE_LOG_LEVEL": "debug"}
+    arguments = {"deviceName": "Switch One", "action": "on"}
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call"}
+    messages = (*MESSAGES[:3], {**call, "params": {"name": "control_zwave_device", "arguments": arguments}})
+    try:
+        async with Simulation.open(broker.url) as house:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, str(SERVER), env=environ, stdin=PIPE, stdout=PIPE, stderr=PIPE
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            reading = asyncio.create_task(process.stderr.read())
+            try:
+                async with asyncio.timeout(LIMIT):
+                    process.stdin.write("".join(json.dumps(message) + "\n" for message in messages).encode())
+                    answers = [json.loads(await process.stdout.readline()) for _ in range(3)]
+                    process.stdin.close()
+                    rest, log = await process.stdout.read(), (await reading).decode()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+                await reading
+            assert house["Switch One"].state is True
+    finally:
+        broker.kill()
+    assert {answer["id"]: answer["jsonrpc"] for answer in answers} == {1: "2.0", 2: "2.0", 3: "2.0"}
+    [called] = [answer for answer in answers if answer["id"] == 3]
+    assert called["result"]["content"][0]["text"] == "Switch One is now on."
+    assert rest == b"", "every line on stdout was a message"
+    assert f"control_zwave_device {arguments}: Switch One is now on." in log, "what it logged while executing"
 
 
 def prove_debug_output(root: Path) -> None:

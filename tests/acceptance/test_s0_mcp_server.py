@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from acceptance.server import prove_clean_stdout, prove_debug_output, prove_responses
+from acceptance.server import prove_clean_stdout, prove_debug_output, prove_debug_output_of_zwave, prove_responses
 
 
 @pytest.mark.scenario("S0.7.1")
-def test_s0_7_1_mcp_server_debug_logs(tmp_path: Path) -> None:
-    """Debug information of a tool that is executing in an MCP server goes to stderr."""
-    prove_debug_output(tmp_path)
+async def test_s0_7_1_mcp_server_debug_logs(tmp_path: Path) -> None:
+    """Debug information of a tool that is executing in the Z-Wave MCP server, or in toolrun's own, goes to stderr."""
+    await prove_debug_output_of_zwave(tmp_path)
+    await asyncio.to_thread(prove_debug_output, tmp_path)
 
 
 @pytest.mark.scenario("S0.9.1")

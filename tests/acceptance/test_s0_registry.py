@@ -8,9 +8,11 @@ import jsonschema_rs
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from acceptance.kinds import as_function, as_langchain
+from acceptance.kinds import ObjectTool, as_function, as_langchain
 from acceptance.project import Project, declaration
 from acceptance.proofs import prove_definition, prove_uniqueness
+from providers.base import Step
+from providers.clients import open_side
 from toolrun import ToolExecutor, ToolManager
 from toolrun.tools.protocol import schema_of
 
@@ -52,8 +54,8 @@ async def test_s0_2_1_register_tool_at_startup(project: Project) -> None:
 
 
 @pytest.mark.scenario("S0.2.2")
-async def test_s0_2_2_get_tool_definition() -> None:
-    """A client gets a list of the definitions of all tools: name, description and a JSON Schema that models can use."""
+async def test_s0_2_2_get_tool_definition(executor: ToolExecutor) -> None:
+    """A client gets the definitions of all tools in a list, and sends each in the format of its provider."""
 
     async def add(a: int, b: int = 1) -> int:
         """Add two integers.
@@ -67,7 +69,9 @@ async def test_s0_2_2_get_tool_definition() -> None:
         """Negate an integer."""
         return -a
 
-    tools = ToolManager([add, as_langchain(negate)]).tools
+    for it in (add, as_langchain(negate), ObjectTool()):
+        executor.manager.add(it)
+    tools = executor.manager.tools
     assert isinstance(tools, list)
     definitions: list[dict[str, Any]] = [
         {"name": it.name, "description": it.description, "parameters": dict(schema_of(it))} for it in tools
@@ -75,6 +79,7 @@ async def test_s0_2_2_get_tool_definition() -> None:
     assert [(it["name"], it["description"]) for it in definitions] == [
         ("add", "Add two integers."),
         ("negate", "Negate an integer."),
+        ("object", "An object that is a tool."),
     ]
     parameters = definitions[0]["parameters"]
     assert (parameters["type"], parameters["required"]) == ("object", ["a"])
@@ -86,6 +91,21 @@ async def test_s0_2_2_get_tool_definition() -> None:
         jsonschema_rs.meta.validate(it["parameters"])
         function = convert_to_openai_tool(it)["function"]
         assert (function["name"], function["parameters"]) == (it["name"], it["parameters"]), "a provider takes it so"
+    sent = {}
+    for kind in ("anthropic whole", "ollama whole"):
+        with open_side(kind) as side:
+            side.server.play(Step(text="Hello."))
+            await side.client(executor).query("Hello?")
+            sent[side.provider] = side.server.bodies[0]["tools"]
+    assert [(it["name"], it["description"]) for it in sent["anthropic"]] == [
+        (it["name"], it["description"]) for it in definitions
+    ]
+    assert sent["anthropic"][0]["input_schema"]["properties"] == parameters["properties"]
+    assert [it["input_schema"]["required"] for it in sent["anthropic"]] == [["a"], ["a"], ["x"]]
+    assert [(it["type"], it["function"]["name"]) for it in sent["ollama"]] == [
+        ("function", it["name"]) for it in definitions
+    ]
+    assert [it["function"]["parameters"]["required"] for it in sent["ollama"]] == [["a"], ["a"], ["x"]]
 
 
 @pytest.mark.scenario("S0.2.3")

@@ -19,8 +19,8 @@ TEXT = {"type": "string"}
 async def test_s1_3_1_execute_mock_tool(project: Project, caplog: pytest.LogCaptureFixture) -> None:
     """A mock answers its response at once, whatever the parameters, which are logged.
 
-    The 10 ms are not timed: the answer comes in the first step of the call, without a suspension and without a thread,
-    so there is nothing that it could wait for.
+    The answer comes in the first step of the call, without a suspension and without a thread. Of many calls the
+    shortest is timed: a busy machine may hold up some of them, but not all.
     """
     response = {"temperature": 21.5, "sky": ["clear", None]}
     project.declare(declaration("weather", {"type": "mock", "mock_response": response}, city=TEXT))
@@ -36,6 +36,8 @@ async def test_s1_3_1_execute_mock_tool(project: Project, caplog: pytest.LogCapt
             assert call_fields(call_record(caplog))["arguments"] == {"city": city}
             assert city in call_record(caplog).getMessage()
         assert threading.active_count() == threads
+        answers = [await runtime.executor.execute("weather", {"city": "Bern"}) for _ in range(20)]
+        assert min(answer.execution_time_ms for answer in answers) < 10
 
 
 @pytest.mark.scenario("S1.4.1")

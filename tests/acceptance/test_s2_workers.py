@@ -73,9 +73,7 @@ async def test_s2_1_2_subsequent_calls_use_existing_worker(project: Project) -> 
 
 
 @pytest.mark.scenario("S2.1.3")
-async def test_s2_1_3_worker_idle_timeout(
-    project: Project, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_s2_1_3_worker_idle_timeout(project: Project, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """A worker without a call for 10 minutes, or what is configured, ends in good order, and leaves the pool."""
     project.write(
         "tools/count.py",

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from acceptance.clients import ARGUMENTS, prove_delegation, watched
+import pytest
+from langchain_anthropic import ChatAnthropic
+
+from acceptance.clients import ARGUMENTS, LangChainTool, prove_delegation, watched
 from providers.base import Asked, Step
 from providers.clients import open_side
 
 
 @pytest.mark.scenario("S3.6.1")
-async def test_s3_6_1_anthropic_tool_execution() -> None:
+async def test_s3_6_1_anthropic_tool_execution(monkeypatch: pytest.MonkeyPatch) -> None:
     """AnthropicClient executes through the ToolExecutor; LangChain's adapter turns the tools into Anthropic's form."""
+    bound: list[Any] = []
+    bind_tools = ChatAnthropic.bind_tools
+
+    def watched_bind_tools(self: ChatAnthropic, tools: Any, **options: Any) -> Any:
+        bound.append(tools)
+        return bind_tools(self, tools, **options)
+
+    monkeypatch.setattr(ChatAnthropic, "bind_tools", watched_bind_tools)
     with open_side("anthropic streamed") as side:
         executor, tool = await prove_delegation(side)
         [sent] = side.server.bodies[0]["tools"]
+    assert [len(tools) for tools in bound] == [1], "LangChain's adapter got them, once for the whole turn"
     assert sent == {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-    assert executor.manager.tools == [tool]
+    [kept] = executor.manager.tools
+    assert kept is tool, "what the client was given is the tool itself"
+    assert tool.schema == LangChainTool.schema
 
 
 @pytest.mark.scenario("S3.6.2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -151,18 +152,29 @@ async def test_s3_13_1_combine_mcp_and_custom_tools(executor: ToolExecutor) -> N
 
 @pytest.mark.scenario("S3.13.2")
 async def test_s3_13_2_tool_lookup_performance(executor: ToolExecutor) -> None:
-    """Looking a tool up by name is fast enough.
+    """Looking a tool up by name takes less than a millisecond with the 19 tools of the scenario, and with 10,000.
 
-    The millisecond is not timed: the collection is a dict, and any of 10,000 tools, five hundred times the number that
-    the scenario speaks of, is found as the very object that was added.
+    Of several rounds the shortest is timed: a busy machine may hold up some of them, but not all. It is a dict, which
+    is as simple as the list of the scenario, and keeps its order.
     """
 
     async def work(x: int) -> int:
         """Work."""
         return x
 
-    added = [executor.manager.add(tool(name=f"tool_{number}")(work)) for number in range(10_000)]
-    assert isinstance(executor.manager.by_name, dict)
-    assert all(executor.manager.get(f"tool_{number}") is it for number, it in enumerate(added))
+    manager = executor.manager
+    added: list[Any] = []
+    for count in (19, 10_000):
+        for number in range(len(added), count):
+            added.append(manager.add(tool(name=f"tool_{number}")(work)))
+        names = [it.name for it in added]
+        rounds = []
+        for _ in range(20):
+            started = perf_counter()
+            found = [manager.get(name) for name in names]
+            rounds.append((perf_counter() - started) / count)
+            assert all(one is other for one, other in zip(found, added, strict=True))
+        assert min(rounds) < 0.001
+        assert manager.tools == added
     for number in (0, 5_000, 9_999):
         assert (await executor.execute(f"tool_{number}", {"x": number})).result == number

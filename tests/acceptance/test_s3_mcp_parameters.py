@@ -93,6 +93,11 @@ async def test_s3_11_3_static_mappings_for_known_tools(project: Project) -> None
             ({"device_name": "Switch One"}, {"deviceName": "Switch One"}),
             ({"command": "on"}, {"action": "on"}),
         ]
+        # A name that the server knows is never renamed, and a mapping to a name that was given does not overwrite it.
+        assert await received(runtime, {"deviceName": "Switch One", "action": "off"}) == {
+            "deviceName": "Switch One",
+            "action": "off",
+        }
 
 
 @pytest.mark.scenario("S3.11.4")

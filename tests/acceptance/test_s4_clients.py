@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import StructuredTool
 from langchain_ollama import ChatOllama
 
 import toolrun.clients
@@ -67,8 +68,17 @@ async def test_s4_1_1_ollama_tool_execution_with_langchain_interface(ollama: Sid
     response = reply.messages[1]
     assert isinstance(response, AIMessage)
     [call] = response.tool_calls
-    assert (call["name"], call["args"]) == (tool.name, ARGUMENTS)
+    assert call.keys() == {"id", "name", "args", "type"}
+    assert (call["name"], call["args"], call["type"]) == (tool.name, ARGUMENTS, "tool_call")
     assert executor.executed == [(tool.name, ARGUMENTS, call["id"])]
+    assert tool.invoked == [ARGUMENTS]
+    assert [(it.call.id, it.result.text) for it in reply.calls] == [(call["id"], "Switch One is on")]
+
+    # The same for calls that no wire has ever carried, so that there is nothing but `tool_calls` to read them from.
+    off = {**ARGUMENTS, "command": "off"}
+    model = invented(AIMessageChunk(content="", tool_calls=[tool_call("7", tool.name, **off)]), AIMessageChunk("Off."))
+    await ModelClient(model, executor).query("Turn it off.")
+    assert executor.executed[1:] == [(tool.name, off, "7")]
 
 
 @pytest.mark.scenario("S4.1.2")
@@ -90,17 +100,30 @@ async def test_s4_1_2_tool_call_loop_with_langchain_messages(ollama: Side, parts
         ToolMessage,
         AIMessage,
     ]
-    for asked, answered in ((1, 2), (3, 4)):
+    ids = []
+    for asked, answered, content, arguments in ((1, 2, "On.", ARGUMENTS), (3, 4, "Off.", off)):
         request, result = reply.messages[asked], reply.messages[answered]
         assert isinstance(request, AIMessage)
         assert isinstance(result, ToolMessage)
-        assert result.tool_call_id == request.tool_calls[0]["id"]
-    assert [it["role"] for it in ollama.server.bodies[2]["messages"]] == [
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
+        [call] = request.tool_calls
+        assert (request.content, call["name"], call["args"]) == (content, tool.name, arguments)
+        assert (result.content, result.status) == (f"Switch One is {arguments['command']}", "success")
+        assert result.tool_call_id == call["id"]
+        ids.append(call["id"])
+    assert ids[0] != ids[1]
+    assert tool.invoked == [ARGUMENTS, off], "in sequence"
+    sent = [[(it["role"], it["content"]) for it in body["messages"]] for body in ollama.server.bodies]
+    assert sent[2] == [
+        ("user", "Blink."),
+        ("assistant", "On."),
+        ("tool", "Switch One is on"),
+        ("assistant", "Off."),
+        ("tool", "Switch One is off"),
+    ]
+    assert [sent[0], sent[1]] == [sent[2][:1], sent[2][:3]], "each request has what was before it, and nothing else"
+    calls = [it["tool_calls"] for it in ollama.server.bodies[2]["messages"] if it["role"] == "assistant"]
+    assert [call["function"] for [call] in calls] == [
+        {"name": tool.name, "arguments": arguments} for arguments in (ARGUMENTS, off)
     ]
 
 
@@ -111,7 +134,20 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
         "words": "just text",
         "both": [{"type": "text", "text": "the text"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}],
         "object": {"on": True, "level": 3},
+        "list": [1, "two", None],
         "number": 7,
+        "truth": True,
+        "nothing": None,
+    }
+    expected = {
+        "words": "just text",
+        "both": "the text\n[an image (image/png) that this model cannot be shown]",
+        "object": '{"on":true,"level":3}',
+        "list": '[1,"two",null]',
+        "number": "7",
+        "truth": "true",
+        "nothing": "(no output)",
+        "adapted": "of the server",
     }
     manager = ToolManager()
 
@@ -120,19 +156,31 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
         """Fetch something."""
         return results[what]
 
+    async def answer() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        return [{"type": "text", "text": "of the server"}], {"structured_content": {"secret": "artifact"}}
+
+    manager.add(
+        StructuredTool(
+            name="adapted",
+            description="A tool as LangChain's MCP adapters make it.",
+            args_schema={"type": "object", "properties": {}},
+            coroutine=answer,
+            response_format="content_and_artifact",
+        )
+    )
     executor = WatchedExecutor(manager)
-    ollama.server.play(Step(calls=[Asked("fetch", {"what": what}) for what in results]), Step(text="Fine."))
+    calls = [*(Asked("fetch", {"what": what}) for what in results), Asked("adapted", {})]
+    ollama.server.play(Step(calls=calls), Step(text="Fine."))
     reply = await ollama.client(executor).query("Fetch everything.")
     await executor.close()
     messages = [message for message in reply.messages if isinstance(message, ToolMessage)]
     asked = reply.messages[1]
     assert isinstance(asked, AIMessage)
     assert [message.tool_call_id for message in messages] == [call["id"] for call in asked.tool_calls]
-    assert all(isinstance(message.content, str) for message in messages)
-    words, both, an_object, number = ollama.results(1)
-    assert (words, an_object, number) == ("just text", '{"on":true,"level":3}', "7")
-    assert both.startswith("the text")
-    assert "AAAA" not in both
+    assert len({message.tool_call_id for message in messages}) == len(messages)
+    assert all(type(message) is ToolMessage and isinstance(message.content, str) for message in messages)
+    assert [message.content for message in messages] == list(expected.values())
+    assert ollama.results(1) == list(expected.values()), "and so it was sent"
 
 
 @pytest.mark.scenario("S4.2.1")
@@ -143,6 +191,7 @@ async def test_s4_2_1_nothing_is_parsed_by_hand(parts: Parts) -> None:
         AIMessageChunk(content="", tool_calls=[tool_call("1", tool.name, **ARGUMENTS)]), AIMessageChunk(content="On.")
     )
     reply = await ModelClient(model, executor).query("Turn it on.")
+    assert executor.executed == [(tool.name, ARGUMENTS, "1")]
     assert tool.invoked == [ARGUMENTS]
     assert reply.text == "On."
 
@@ -182,8 +231,20 @@ async def test_s4_3_1_access_tool_calls_via_response_property(ollama: Side, part
     response = reply.messages[1]
     assert isinstance(response, AIMessage)
     assert type(response.tool_calls) is list
+    assert len(response.tool_calls) == 1
     executed = [(name, arguments, id) for name, arguments, id in executor.executed]
     assert executed == [(call["name"], call["args"], call["id"]) for call in response.tool_calls]
+    assert tool.invoked == [call["args"] for call in response.tool_calls], "as they are, not a copy that was changed"
+    assert response.invalid_tool_calls == []
+
+    # Two calls in an answer that exists as LangChain's message alone: executed in order, under the ids that it has.
+    calls = [tool_call(id, tool.name, deviceName=f"Switch {id}", command="on") for id in ("b", "a")]
+    model = invented(AIMessageChunk(content="", tool_calls=calls), AIMessageChunk(content="On."))
+    reply = await ModelClient(model, executor).query("Turn both on.")
+    assert executor.executed[1:] == [(call["name"], call["args"], call["id"]) for call in calls]
+    second = reply.messages[1]
+    assert isinstance(second, AIMessage)
+    assert second.tool_calls == calls
 
 
 @pytest.mark.scenario("S4.3.2")
