@@ -1,0 +1,231 @@
+"""Runs faults against the tests of their scenarios. `script/mutate --help` says how.
+
+Each fault is applied to a copy of the repository, one copy for each job, so that the working tree is never touched.
+`PYTHONPATH` puts the sources of the copy before the installed ones, also for the programs that tests start; a copy is
+not used before that is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from acceptance.scenarios import read_proofs
+from mutations.fault import ROOT, Fault, load_faults
+
+COPIED = ("src", "tests", "examples", "pyproject.toml", "docs", "script", "CONTRIBUTING.md", "README.md")
+TEST_LIMIT = 60
+"""Seconds for one test: a fault may make it wait for ever."""
+LIMIT = 300
+"""Seconds for all tests of one fault."""
+_FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
+_TESTS = {id: proof for proof in read_proofs() for id in proof.scenarios}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    fault: Fault
+    is_caught: bool
+    reason: str = ""
+    """Why it is not caught."""
+
+
+class Copy:
+    """A copy of the repository, in which one fault at a time is tried."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory
+        self._changes = 0
+        for name in COPIED:
+            source, target = ROOT / name, directory / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+        self._environment = {**os.environ, "PYTHONPATH": str(directory / "src")}
+        self._check_imports()
+
+    def try_fault(self, fault: Fault) -> Verdict:
+        path = self._root / fault.file
+        original = path.read_text(encoding="utf-8")
+        try:
+            changed = fault.apply(original)
+        except ValueError as error:
+            return Verdict(fault, is_caught=False, reason=f"stale: {error}")
+        self._write(path, changed)
+        try:
+            code, output = self.run_tests(fault.scenarios)
+        finally:
+            self._write(path, original)
+        if code not in (0, 1):
+            return Verdict(fault, is_caught=False, reason=f"broken: the tests cannot run\n{output}")
+        failed = {name for _, name in _FAILED.findall(output)}
+        missed = [id for id in fault.scenarios if _TESTS[id].name not in failed]
+        return Verdict(fault, not missed, f"survived the test of {', '.join(missed)}" if missed else "")
+
+    def run_tests(self, scenarios: Sequence[str]) -> tuple[int, str]:
+        """The exit code and the output of pytest for the tests of these scenarios."""
+        tests = sorted({f"tests/acceptance/{_TESTS[id]}" for id in scenarios})
+        options = ["-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}"]
+        try:
+            done = self._run(sys.executable, "-m", "pytest", *options, *tests)
+        except subprocess.TimeoutExpired:
+            return 2, f"they took more than {LIMIT} s"
+        return done.returncode, done.stdout + done.stderr
+
+    def _write(self, path: Path, text: str) -> None:
+        """Each time under another date, whole seconds apart: Python tells stale bytecode by date and size."""
+        path.write_text(text, encoding="utf-8")
+        self._changes += 1
+        os.utime(path, (self._changes * 10, self._changes * 10))
+
+    def _check_imports(self) -> None:
+        """Both ways in which tests start programs must use the sources of the copy."""
+        code = "import toolrun; print(toolrun.__file__)"
+        program = Path(sys.executable).with_name("toolrun")
+        through_program = f"import sys; sys.argv = ['-c']; exec(open({str(program)!r}).read().split('if __name__')[0])\n"
+        for command in (code, through_program + code):
+            found = self._run(sys.executable, "-c", command).stdout.strip()
+            if not found.startswith(str(self._root)):
+                raise SystemExit(f"the copy in {self._root} would test other sources: {found}")
+
+    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self._root,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+
+def choose(faults: Sequence[Fault], wanted: Sequence[str], revision: str | None) -> list[Fault]:
+    """The faults of the wanted scenarios or numbers, or those that a change since the revision may concern."""
+    if wanted:
+        unknown = [it for it in wanted if it not in _TESTS and not it.isdigit()]
+        if unknown:
+            raise SystemExit(f"unknown scenario {unknown[0]}; tests/acceptance/scenarios.tsv has all of them")
+        faults = [it for it in faults if str(it.number) in wanted or set(it.scenarios) & set(wanted)]
+    if revision is not None:
+        changed = changed_files(revision or default_revision())
+        faults = [it for it in faults if changed & {it.file, it.listed_in, *(_test_file(id) for id in it.scenarios)}]
+    return list(faults)
+
+
+def _test_file(scenario: str) -> str:
+    return f"tests/acceptance/{_TESTS[scenario].file}"
+
+
+def changed_files(revision: str) -> set[str]:
+    """What differs from the revision, also if it is not committed."""
+    lines = git("diff", "--name-only", revision) + git("ls-files", "--others", "--exclude-standard")
+    return set(lines.splitlines())
+
+
+def default_revision() -> str:
+    """Where this branch left the main one; on the main branch itself, twenty commits ago."""
+    head = git("rev-parse", "HEAD").strip()
+    for main in ("origin/main", "main", "origin/master", "master"):
+        base = git("merge-base", "HEAD", main).strip()
+        if base and base != head:
+            return base
+    history = git("rev-list", "--first-parent", "--max-count=21", "HEAD").split()
+    return history[-1]
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def try_all(faults: Sequence[Fault], jobs: int, seconds: float | None) -> tuple[list[Verdict], int]:
+    """The verdicts, and the number of faults for which there was no time."""
+    until = None if seconds is None else time.monotonic() + seconds
+    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    verdicts: list[Verdict] = []
+    printing = threading.Lock()
+
+    def try_one(fault: Fault) -> None:
+        if until is not None and time.monotonic() > until:
+            return
+        copy = copies.get()
+        try:
+            verdict = copy.try_fault(fault)
+        finally:
+            copies.put(copy)
+        with printing:
+            verdicts.append(verdict)
+            print(f"{'caught  ' if verdict.is_caught else 'SURVIVED'} {fault}", flush=True)
+            if verdict.reason:
+                print(f"         {verdict.reason}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="toolrun-mutate-") as directory:
+        for number in range(jobs):
+            root = Path(directory) / str(number)
+            root.mkdir()
+            copies.put(Copy(root))
+        with ThreadPoolExecutor(jobs) as threads:
+            list(threads.map(try_one, faults))
+    return verdicts, len(faults) - len(verdicts)
+
+
+def check_without_fault(faults: Sequence[Fault]) -> None:
+    """The tests must pass as things are: otherwise a failure says nothing."""
+    with tempfile.TemporaryDirectory(prefix="toolrun-mutate-") as directory:
+        code, output = Copy(Path(directory)).run_tests(sorted({id for fault in faults for id in fault.scenarios}))
+    if code != 0:
+        raise SystemExit(f"the tests fail without a fault, so there is nothing to learn:\n{output}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="script/mutate",
+        description="Applies deliberate faults (tests/mutations/*.toml) to a copy of the sources, one at a time, and "
+        "demands that the tests of their scenarios fail. Exits with 1 if a fault survives.",
+    )
+    parser.add_argument("scenario", nargs="*", help="a scenario such as S3.12.7, or the number of a fault; default: all")
+    parser.add_argument(
+        "--changed",
+        nargs="?",
+        const="",
+        metavar="REV",
+        help="only faults whose file, list or test differs from REV; default: where this branch left the main one, "
+        "or twenty commits ago",
+    )
+    parser.add_argument("--seconds", type=float, help="start no further fault after this time; the others count as untried")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="faults at the same time")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without a fault first")
+    parser.add_argument("--list", action="store_true", help="print the faults, and try none")
+    options = parser.parse_args()
+    faults = choose(load_faults(), options.scenario, options.changed)
+    if options.list:
+        print("\n".join(map(str, faults)))
+        return 0
+    if options.seconds is not None:  # another part of them for each commit
+        random.Random(git("rev-parse", "HEAD")).shuffle(faults)
+    if faults and not options.trust:
+        check_without_fault(faults)
+    verdicts, untried = try_all(faults, min(options.jobs, len(faults)), options.seconds) if faults else ([], 0)
+    survived = [it for it in verdicts if not it.is_caught]
+    rest = f", {untried} not tried" if untried else ""
+    print(f"{len(verdicts) - len(survived)} of {len(verdicts)} faults caught{rest}")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
