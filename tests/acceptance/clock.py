@@ -1,7 +1,7 @@
 """A clock for tests about time: the event loop's and toolrun's, which stands still until the test moves it.
 
-On Linux and macOS `loop.time`, `time.monotonic` and `time.perf_counter` are one clock, so one replacement serves for all.
-Processes, sockets and threads go on in real time: only what waits for a moment waits for the test.
+On Linux and macOS `loop.time`, `time.monotonic` and `time.perf_counter` are one clock, so one replacement serves for
+all. Processes, sockets and threads go on in real time: only what waits for a moment waits for the test.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ async def test_s0_2_2_get_tool_definition(executor: ToolExecutor) -> None:
         """Negate an integer."""
         return -a
 
-    for it in (add, as_langchain(negate), ObjectTool()):
-        executor.manager.add(it)
+    for made in (add, as_langchain(negate), ObjectTool()):
+        executor.manager.add(made)
     tools = executor.manager.tools
     assert isinstance(tools, list)
     definitions: list[dict[str, Any]] = [

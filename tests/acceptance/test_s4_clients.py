@@ -76,7 +76,9 @@ async def test_s4_1_1_ollama_tool_execution_with_langchain_interface(ollama: Sid
 
     # The same for calls that no wire has ever carried, so that there is nothing but `tool_calls` to read them from.
     off = {**ARGUMENTS, "command": "off"}
-    model = invented(AIMessageChunk(content="", tool_calls=[tool_call("7", tool.name, **off)]), AIMessageChunk("Off."))
+    model = invented(
+        AIMessageChunk(content="", tool_calls=[tool_call("7", tool.name, **off)]), AIMessageChunk(content="Off.")
+    )
     await ModelClient(model, executor).query("Turn it off.")
     assert executor.executed[1:] == [(tool.name, off, "7")]
 

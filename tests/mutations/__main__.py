@@ -29,8 +29,8 @@ from mutations.fault import ROOT, Fault, load_faults
 COPIED = ("src", "tests", "examples", "pyproject.toml", "docs", "script", "CONTRIBUTING.md", "README.md")
 TEST_LIMIT = 60
 """Seconds for one test: a fault may make it wait for ever."""
-LIMIT = 300
-"""Seconds for all tests of one fault."""
+_LEAST = 30.0
+"""Seconds that must be left for a fault to be started."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
 _TESTS = {id: proof for proof in read_proofs() for id in proof.scenarios}
 
@@ -58,7 +58,8 @@ class Copy:
         self._environment = {**os.environ, "PYTHONPATH": str(directory / "src")}
         self._check_imports()
 
-    def try_fault(self, fault: Fault) -> Verdict:
+    def try_fault(self, fault: Fault, limit: float | None) -> Verdict | None:
+        """None if the tests did not end within so many seconds."""
         path = self._root / fault.file
         original = path.read_text(encoding="utf-8")
         try:
@@ -67,7 +68,9 @@ class Copy:
             return Verdict(fault, is_caught=False, reason=f"stale: {error}")
         self._write(path, changed)
         try:
-            code, output = self.run_tests(fault.scenarios)
+            code, output = self.run_tests(fault.scenarios, limit)
+        except subprocess.TimeoutExpired:
+            return None
         finally:
             self._write(path, original)
         if code not in (0, 1):
@@ -76,14 +79,11 @@ class Copy:
         missed = [id for id in fault.scenarios if _TESTS[id].name not in failed]
         return Verdict(fault, not missed, f"survived the test of {', '.join(missed)}" if missed else "")
 
-    def run_tests(self, scenarios: Sequence[str]) -> tuple[int, str]:
-        """The exit code and the output of pytest for the tests of these scenarios."""
+    def run_tests(self, scenarios: Sequence[str], limit: float | None = None) -> tuple[int, str]:
+        """The exit code and the output of pytest for the tests of these scenarios. Raises TimeoutExpired."""
         tests = sorted({f"tests/acceptance/{_TESTS[id]}" for id in scenarios})
         options = ["-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", f"--timeout={TEST_LIMIT}"]
-        try:
-            done = self._run(sys.executable, "-m", "pytest", *options, *tests)
-        except subprocess.TimeoutExpired:
-            return 2, f"they took more than {LIMIT} s"
+        done = self._run(sys.executable, "-m", "pytest", *options, *tests, limit=limit)
         return done.returncode, done.stdout + done.stderr
 
     def _write(self, path: Path, text: str) -> None:
@@ -96,13 +96,15 @@ class Copy:
         """Both ways in which tests start programs must use the sources of the copy."""
         code = "import toolrun; print(toolrun.__file__)"
         program = Path(sys.executable).with_name("toolrun")
-        through_program = f"import sys; sys.argv = ['-c']; exec(open({str(program)!r}).read().split('if __name__')[0])\n"
+        through_program = (
+            f"import sys; sys.argv = ['-c']; exec(open({str(program)!r}).read().split('if __name__')[0])\n"
+        )
         for command in (code, through_program + code):
             found = self._run(sys.executable, "-c", command).stdout.strip()
             if not found.startswith(str(self._root)):
                 raise SystemExit(f"the copy in {self._root} would test other sources: {found}")
 
-    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, *command: str, limit: float | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self._root,
@@ -110,7 +112,7 @@ class Copy:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=limit,
             check=False,
         )
 
@@ -161,13 +163,14 @@ def try_all(faults: Sequence[Fault], jobs: int, seconds: float | None) -> tuple[
     printing = threading.Lock()
 
     def try_one(fault: Fault) -> None:
-        if until is not None and time.monotonic() > until:
-            return
         copy = copies.get()
         try:
-            verdict = copy.try_fault(fault)
+            left = None if until is None else until - time.monotonic()
+            verdict = copy.try_fault(fault, left) if left is None or left > _LEAST else None
         finally:
             copies.put(copy)
+        if verdict is None:
+            return
         with printing:
             verdicts.append(verdict)
             print(f"{'caught  ' if verdict.is_caught else 'SURVIVED'} {fault}", flush=True)
@@ -198,7 +201,9 @@ def main() -> int:
         description="Applies deliberate faults (tests/mutations/*.toml) to a copy of the sources, one at a time, and "
         "demands that the tests of their scenarios fail. Exits with 1 if a fault survives.",
     )
-    parser.add_argument("scenario", nargs="*", help="a scenario such as S3.12.7, or the number of a fault; default: all")
+    parser.add_argument(
+        "scenario", nargs="*", help="a scenario such as S3.12.7, or the number of a fault; default: all"
+    )
     parser.add_argument(
         "--changed",
         nargs="?",
@@ -207,7 +212,9 @@ def main() -> int:
         help="only faults whose file, list or test differs from REV; default: where this branch left the main one, "
         "or twenty commits ago",
     )
-    parser.add_argument("--seconds", type=float, help="start no further fault after this time; the others count as untried")
+    parser.add_argument(
+        "--seconds", type=float, help="the time for all faults: what is not done by then counts as not tried"
+    )
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="faults at the same time")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a fault first")
     parser.add_argument("--list", action="store_true", help="print the faults, and try none")

@@ -1,6 +1,6 @@
-"""Deliberate faults: small changes of the sources that break a clause of a scenario. `*.toml` beside this file lists them.
+"""Deliberate faults: small changes of the sources that break a clause of a scenario. The TOML files here list them.
 
-A fault is caught if the test of every scenario that it names fails. One that survives shows a clause that nobody checks.
+A fault is caught if the test of each scenario that it names fails. One that survives shows a clause that nobody checks.
 """
 
 from __future__ import annotations
