@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, Worker, WorkerInfo
@@ -39,6 +40,17 @@ async def watched(pid: int) -> AsyncIterator[asyncio.Event]:
         yield ended
     finally:
         loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+@contextmanager
+def gate(path: Path) -> Iterator[Callable[[], object]]:
+    """A FIFO: whoever reads a line of it waits until the test lets them. That never blocks, even if nobody reads."""
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        yield lambda: os.write(descriptor, b"go on\n")
+    finally:
         os.close(descriptor)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from acceptance.processes import LIMIT, Recorder
+from acceptance.processes import LIMIT, Recorder, gate
 from acceptance.project import Project
 from support.console import toolrun
 from toolrun import ErrorKind, ToolError, UnavailableError
@@ -28,7 +28,7 @@ WEATHER = '''
     def weather(city: str) -> dict:
         """Tell the weather."""
         if "gate" in config:
-            open(config["gate"]).read()
+            open(config["gate"]).readline()
         if city == "Atlantis":
             raise LookupError(f"there is no weather in {city}")
         if city == "Nowhere":
@@ -51,8 +51,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 @pytest.mark.scenario("S2.2.1")
 async def test_s2_2_1_function_call_request(project: Project, recorder: Recorder) -> None:
     """A request has the function, its arguments, and each time config and secrets; then the host waits."""
-    gate = project.root / "gate"
-    os.mkfifo(gate)
     project.write("tools/weather.py", WEATHER)
     project.write(
         "toolrun.toml",
@@ -62,28 +60,34 @@ async def test_s2_2_1_function_call_request(project: Project, recorder: Recorder
         OTHER = "not asked for"
         [tool.weather]
         secrets = ["KEY", "OTHER"]
-        config = {{ units = "metric", gate = "{gate}" }}
+        config = {{ units = "metric", gate = "{project.root}/gate" }}
         """,
     )
-    async with project.open() as runtime:
-        for city in ("Oslo", "Rome"):
-            recorder.has_sent.clear()
-            running = asyncio.create_task(runtime.executor.execute("weather", {"city": city}))
-            await asyncio.wait_for(recorder.has_sent.wait(), LIMIT)
-            assert not running.done()
-            await asyncio.to_thread(gate.write_text, "go on")
-            result = await running
-            assert result.result == {"city": city, "units": "metric", "secrets": ["KEY"]}
+    with gate(project.root / "gate") as let_go:
+        await send_two_requests(project, recorder, let_go)
     first, second = recorder.sent
     assert list(first) == ["id", "function", "kwargs", "config", "secrets"]
     assert isinstance(first.pop("id"), int)
     assert first == {
         "function": "weather",
         "kwargs": {"city": "Oslo"},
-        "config": {"units": "metric", "gate": str(gate)},
+        "config": {"units": "metric", "gate": str(project.root / "gate")},
         "secrets": {"KEY": "hunter2"},
     }
     assert {**second, "id": 0} == {**first, "kwargs": {"city": "Rome"}, "id": 0}, "config and secrets with each request"
+
+
+async def send_two_requests(project: Project, recorder: Recorder, let_go: Callable[[], object]) -> None:
+    """Call the tool twice. Each time the host has sent its request and waits until the tool is let go."""
+    async with project.open() as runtime:
+        for city in ("Oslo", "Rome"):
+            recorder.has_sent.clear()
+            running = asyncio.create_task(runtime.executor.execute("weather", {"city": city}))
+            await asyncio.wait_for(recorder.has_sent.wait(), LIMIT)
+            assert not running.done()
+            let_go()
+            result = await running
+            assert result.result == {"city": city, "units": "metric", "secrets": ["KEY"]}
 
 
 @pytest.mark.scenario("S2.2.2")

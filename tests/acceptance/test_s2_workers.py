@@ -6,13 +6,14 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from acceptance.clock import Clock
-from acceptance.processes import LIMIT, own_workers, watched
+from acceptance.processes import LIMIT, gate, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
 from toolrun.json import JSON
@@ -184,7 +185,7 @@ async def test_s2_4_2_graceful_shutdown(project: Project) -> None:
             """Wait until the gate is opened."""
             atexit.register((root / "tidied").touch)
             progress(0, message="waiting")
-            (root / "gate").read_text()
+            (root / "gate").open().readline()
             return os.getpid()
 
         def idle() -> int:
@@ -192,7 +193,11 @@ async def test_s2_4_2_graceful_shutdown(project: Project) -> None:
             return os.getpid()
         ''',
     )
-    os.mkfifo(project.root / "gate")
+    with gate(project.root / "gate") as let_go:
+        await prove_graceful_shutdown(project, let_go)
+
+
+async def prove_graceful_shutdown(project: Project, let_go: Callable[[], object]) -> None:
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(project.open())
         waits = asyncio.Event()
@@ -206,7 +211,7 @@ async def test_s2_4_2_graceful_shutdown(project: Project) -> None:
                 pass  # the closing is about to begin
         assert (refused.error_kind, refused.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
         assert not running.done()
-        await asyncio.to_thread((project.root / "gate").write_text, "go on")
+        let_go()
         await asyncio.wait_for(closing, LIMIT)
         result = await asyncio.wait_for(running, LIMIT)
         assert result.success

@@ -117,6 +117,9 @@ async def test_s3_11_5_names_without_underscores_are_unchanged(project: Project)
         result = await runtime.executor.execute(TOOL, {"deviceName": "Dimmer", "level": 40})
         assert json.loads(str(result.result)) == {"deviceName": "Dimmer", "level": 40}
         assert result.repairs == ()
+        mixed = await runtime.executor.execute(TOOL, {"device_name": "Dimmer", "level": 40})
+        assert json.loads(str(mixed.result)) == {"deviceName": "Dimmer", "level": 40}
+        assert [repair.before for repair in mixed.repairs] == [{"device_name": "Dimmer"}], "beside one that is renamed"
 
 
 @pytest.mark.scenario("S3.11.6")

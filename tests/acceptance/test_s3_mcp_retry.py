@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from devices import Simulation
 
 import toolrun
-from acceptance.clock import Clock, told
+from acceptance.clock import Clock, Told, told
 from acceptance.processes import LIMIT, Recorder
 from acceptance.project import Project, declaration
 from acceptance.puppet import add_server, starts
@@ -60,6 +60,17 @@ def recorder(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder(lambda: clock.elapsed)
     monkeypatch.setattr("toolrun.mcp.client.mcp_source.LocalEngine", lambda: recorder)
     return recorder
+
+
+async def pass_attempts(delays: Sequence[float], clock: Clock, recorder: Recorder, messages: Told) -> None:
+    """Let the attempts from the second on fail, each at its moment and not a quarter of a second before it."""
+    attempts = len(delays)
+    for number, delay in enumerate(delays, start=1):
+        if delay:
+            await messages.until(f"connection attempt {number} of {attempts} in {delay:g} s")
+            await clock.advance(delay - 0.25)
+            assert recorder.starts == number - 1, "not a moment before"
+            await clock.advance(0.25)
 
 
 @pytest.mark.scenario("S3.12.1")
@@ -119,10 +130,7 @@ async def test_s3_12_3_after_three_attempts_the_rest_works_without_it(
     add_server(project, FAILS)
     with told("toolrun.mcp") as messages:
         async with project.open() as runtime:
-            await messages.until("attempt 2 of 3 in")
-            await clock.advance(2)
-            await messages.until("attempt 3 of 3 in")
-            await clock.advance(4)
+            await pass_attempts((0, 2, 4), clock, recorder, messages)
             await runtime.ready()
             assert recorder.started_at == [0.0, 2.0, 6.0]
             assert runtime.servers[0].state is ConnectionState.UNREACHABLE
@@ -145,11 +153,7 @@ async def test_s3_12_4_the_delays_are_0_2_and_4_seconds(
     with told("toolrun.mcp") as messages:
         async with project.open() as runtime:
             settled = asyncio.create_task(runtime.ready())
-            for number, delay in ((2, 2), (3, 4)):
-                await messages.until(f"connection attempt {number} of 3 in")
-                await clock.advance(delay - 0.25)
-                assert recorder.starts == number - 1, "not a moment before"
-                await clock.advance(0.25)
+            await pass_attempts((0, 2, 4), clock, recorder, messages)
             await settled
             assert clock.elapsed == 6, "seconds for all attempts"
     assert recorder.started_at == [0.0, 2.0, 6.0]
@@ -196,9 +200,7 @@ async def test_s3_12_6_the_message_says_what_to_do(
     )
     with told("toolrun.mcp") as messages:
         async with project.open() as runtime:
-            for number, delay in ((2, 2), (3, 4)):
-                await messages.until(f"connection attempt {number} of 3 in")
-                await clock.advance(delay)
+            await pass_attempts((0, 2, 4), clock, recorder, messages)
             await runtime.ready()
     [error] = [it.getMessage() for it in log.records if it.levelno == logging.ERROR]
     assert error.splitlines() == [
@@ -284,9 +286,7 @@ async def test_s3_12_8_number_and_delays_of_attempts_are_set_in_one_place(
     add_server(project, FAILS, delays=[1, 7.5, 20, 0.5])
     with told("toolrun.mcp") as messages:
         async with project.open() as runtime:
-            for number, delay in enumerate((1, 7.5, 20, 0.5), start=1):
-                await messages.until(f"connection attempt {number} of 4 in {delay:g} s")
-                await clock.advance(delay)
+            await pass_attempts((1, 7.5, 20, 0.5), clock, recorder, messages)
             await runtime.ready()
     assert recorder.started_at == [1.0, 8.5, 28.5, 29.0]
     assert "MCP connection failed after 4 attempts" in log.text

@@ -74,13 +74,20 @@ async def test_s4_1_1_ollama_tool_execution_with_langchain_interface(ollama: Sid
     assert tool.invoked == [ARGUMENTS]
     assert [(it.call.id, it.result.text) for it in reply.calls] == [(call["id"], "Switch One is on")]
 
+    with open_side("ollama whole") as whole:  # an AIMessage at once, and not in chunks
+        whole.server.play(Step(calls=[Asked(tool.name, ARGUMENTS)]), Step(text="On."))
+        reply = await whole.client(executor).query("Turn it on.")
+    response = reply.messages[1]
+    assert isinstance(response, AIMessage)
+    assert executor.executed[1:] == [(tool.name, ARGUMENTS, response.tool_calls[0]["id"])]
+
     # The same for calls that no wire has ever carried, so that there is nothing but `tool_calls` to read them from.
     off = {**ARGUMENTS, "command": "off"}
     model = invented(
         AIMessageChunk(content="", tool_calls=[tool_call("7", tool.name, **off)]), AIMessageChunk(content="Off.")
     )
     await ModelClient(model, executor).query("Turn it off.")
-    assert executor.executed[1:] == [(tool.name, off, "7")]
+    assert executor.executed[2:] == [(tool.name, off, "7")]
 
 
 @pytest.mark.scenario("S4.1.2")
@@ -238,12 +245,19 @@ async def test_s4_3_1_access_tool_calls_via_response_property(ollama: Side, part
     assert executed == [(call["name"], call["args"], call["id"]) for call in response.tool_calls]
     assert tool.invoked == [call["args"] for call in response.tool_calls], "as they are, not a copy that was changed"
     assert response.invalid_tool_calls == []
+    with open_side("ollama whole") as whole:
+        whole.server.play(Step(calls=[Asked(tool.name, ARGUMENTS)]), Step(text="On."))
+        reply = await whole.client(executor).query("Turn it on.")
+    response = reply.messages[1]
+    assert isinstance(response, AIMessage)
+    assert executor.executed[1:] == [(call["name"], call["args"], call["id"]) for call in response.tool_calls]
+    assert len(executor.executed) == 2
 
     # Two calls in an answer that exists as LangChain's message alone: executed in order, under the ids that it has.
     calls = [tool_call(id, tool.name, deviceName=f"Switch {id}", command="on") for id in ("b", "a")]
     model = invented(AIMessageChunk(content="", tool_calls=calls), AIMessageChunk(content="On."))
     reply = await ModelClient(model, executor).query("Turn both on.")
-    assert executor.executed[1:] == [(call["name"], call["args"], call["id"]) for call in calls]
+    assert executor.executed[2:] == [(call["name"], call["args"], call["id"]) for call in calls]
     second = reply.messages[1]
     assert isinstance(second, AIMessage)
     assert second.tool_calls == calls
@@ -264,6 +278,16 @@ async def test_s4_3_2_tool_call_structure_matches_langchain_standard(ollama: Sid
     assert calls[0]["id"] != calls[1]["id"]
     assert {call["name"] for call in calls} <= {it.name for it in executor.manager.tools}
     assert [call["args"] for call in calls] == [ARGUMENTS, ARGUMENTS]
+    assert all(type(call["args"]) is dict for call in calls)
+
+    # A model that gives two calls one id: they are told apart from here on.
+    same = [tool_call("same", tool.name, deviceName=f"Switch {number}", command="on") for number in range(2)]
+    model = invented(AIMessageChunk(content="", tool_calls=same), AIMessageChunk(content="On."))
+    reply = await ModelClient(model, executor).query("Turn both on.")
+    response = reply.messages[1]
+    assert isinstance(response, AIMessage)
+    assert len({call["id"] for call in response.tool_calls}) == 2
+    assert [call["args"]["deviceName"] for call in response.tool_calls] == ["Switch 0", "Switch 1"]
 
 
 @pytest.mark.scenario("S4.3.3")

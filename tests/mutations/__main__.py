@@ -27,8 +27,10 @@ from acceptance.scenarios import read_proofs
 from mutations.fault import ROOT, Fault, load_faults
 
 COPIED = ("src", "tests", "examples", "pyproject.toml", "docs", "script", "CONTRIBUTING.md", "README.md")
-TEST_LIMIT = 60
+TEST_LIMIT = 45
 """Seconds for one test: a fault may make it wait for ever."""
+LIMIT = 240.0
+"""Seconds for all tests of one fault: one that makes them hang is to be looked at."""
 _LEAST = 30.0
 """Seconds that must be left for a fault to be started."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
@@ -68,9 +70,10 @@ class Copy:
             return Verdict(fault, is_caught=False, reason=f"stale: {error}")
         self._write(path, changed)
         try:
-            code, output = self.run_tests(fault.scenarios, limit)
+            code, output = self.run_tests(fault.scenarios, LIMIT if limit is None else min(limit, LIMIT))
         except subprocess.TimeoutExpired:
-            return None
+            is_hanging = limit is None or limit > LIMIT
+            return Verdict(fault, is_caught=False, reason=f"hangs for more than {LIMIT:g} s") if is_hanging else None
         finally:
             self._write(path, original)
         if code not in (0, 1):
