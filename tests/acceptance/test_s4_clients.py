@@ -355,8 +355,12 @@ async def test_s4_4_1_tool_execution_failure_with_toolmessage(kind: str) -> None
 @pytest.mark.scenario("S4.4.2")
 async def test_s4_4_2_unknown_tool_handling(ollama: Side, parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
     """A tool that does not exist becomes a ToolMessage that says so and a warning in the log, and the loop goes on."""
-    executor, _ = parts
-    ollama.server.play(Step(calls=[Asked("open_door", {})]), Step(text="I cannot open doors."))
+    executor, tool = parts
+    ollama.server.play(
+        Step(calls=[Asked("open_door", {})]),
+        Step(calls=[Asked(tool.name, ARGUMENTS)]),
+        Step(text="I cannot open doors."),
+    )
     reply = await ollama.client(executor).query("Open the door.")
     asked, result = reply.messages[1:3]
     assert isinstance(asked, AIMessage)
@@ -364,6 +368,8 @@ async def test_s4_4_2_unknown_tool_handling(ollama: Side, parts: Parts, caplog: 
     assert str(result.content).splitlines()[0] == 'Error: Unknown tool "open_door"'
     assert result.tool_call_id == asked.tool_calls[0]["id"]
     assert [record.levelno for record in caplog.records if "open_door" in record.getMessage()] == [logging.WARNING]
+    assert ollama.results(1) == [result.content], "the model gets it"
+    assert tool.invoked == [ARGUMENTS], "and goes on, with the tools that there are"
     assert reply.text == "I cannot open doors."
 
 

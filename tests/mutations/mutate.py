@@ -57,7 +57,8 @@ class Copy:
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, target)
-        self._environment = {**os.environ, "PYTHONPATH": str(directory / "src")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        self._environment = {**kept, "PYTHONPATH": str(directory / "src")}
         self._check_imports()
 
     def try_fault(self, fault: Fault, limit: float | None) -> Verdict | None:
@@ -120,17 +121,17 @@ class Copy:
         )
 
 
-def choose(faults: Sequence[Fault], wanted: Sequence[str], revision: str | None) -> list[Fault]:
-    """The faults of the wanted scenarios or numbers, or those that a change since the revision may concern."""
-    if wanted:
-        unknown = [it for it in wanted if it not in _TESTS and not it.isdigit()]
-        if unknown:
-            raise SystemExit(f"unknown scenario {unknown[0]}; tests/acceptance/scenarios.tsv has all of them")
-        faults = [it for it in faults if str(it.number) in wanted or set(it.scenarios) & set(wanted)]
-    if revision is not None:
-        changed = changed_files(revision or default_revision())
-        faults = [it for it in faults if changed & {it.file, it.listed_in, *(_test_file(id) for id in it.scenarios)}]
-    return list(faults)
+def choose(faults: Sequence[Fault], wanted: Sequence[str]) -> list[Fault]:
+    """The faults of these scenarios, or with these numbers; without any, all."""
+    unknown = [it for it in wanted if it not in _TESTS and not it.isdigit()]
+    if unknown:
+        raise SystemExit(f"unknown scenario {unknown[0]}; tests/acceptance/scenarios.tsv has all of them")
+    return [it for it in faults if not wanted or str(it.number) in wanted or set(it.scenarios) & set(wanted)]
+
+
+def concerned(faults: Sequence[Fault], changed: set[str]) -> list[Fault]:
+    """The faults whose file, list or test is among the changed ones."""
+    return [it for it in faults if changed & {it.file, it.listed_in, *map(_test_file, it.scenarios)}]
 
 
 def _test_file(scenario: str) -> str:
@@ -144,14 +145,14 @@ def changed_files(revision: str) -> set[str]:
 
 
 def default_revision() -> str:
-    """Where this branch left the main one; on the main branch itself, twenty commits ago."""
+    """Where this branch left the main one; on the main branch itself, twenty commits ago. Empty without a history."""
     head = git("rev-parse", "HEAD").strip()
     for main in ("origin/main", "main", "origin/master", "master"):
         base = git("merge-base", "HEAD", main).strip()
         if base and base != head:
             return base
     history = git("rev-list", "--first-parent", "--max-count=21", "HEAD").split()
-    return history[-1]
+    return history[-1] if history else ""
 
 
 def git(*arguments: str) -> str:
@@ -222,7 +223,9 @@ def main() -> int:
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a fault first")
     parser.add_argument("--list", action="store_true", help="print the faults, and try none")
     options = parser.parse_args()
-    faults = choose(load_faults(), options.scenario, options.changed)
+    faults = choose(load_faults(), options.scenario)
+    if options.changed is not None and (revision := options.changed or default_revision()):
+        faults = concerned(faults, changed_files(revision))
     if options.list:
         print("\n".join(map(str, faults)))
         return 0
