@@ -7,26 +7,42 @@ turns a function into the kind of tool that is meant.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
+import ssl
 import threading
+import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 import jsonschema_rs
 import pytest
 
 from acceptance.clock import Clock
 from acceptance.kinds import Make, ObjectTool
 from acceptance.processes import LIMIT
-from toolrun import DefinitionError, ErrorKind, Limits, ToolExecutor, ToolManager
+from toolrun import DefinitionError, ErrorKind, Limits, Runtime, ToolExecutor, ToolManager
 from toolrun.config.model import Config
 from toolrun.execution.log import LogObserver
 from toolrun.tools.protocol import schema_of
 
 BROADCAST = "255.255.255.255"
 """No connection can be made to it: the system answers that the network is unreachable, and sends nothing."""
+
+
+NETWORK_ERRORS: dict[str, Exception] = {
+    "name": socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+    "reset": ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+    "route": OSError(errno.EHOSTUNREACH, "No route to host"),
+    "network": OSError(errno.ENETDOWN, "Network is down"),
+    "certificate": ssl.SSLError(1, "certificate verify failed"),
+    "http": httpx.ConnectError("All connection attempts failed"),
+    "urllib": urllib.error.URLError("unreachable"),
+}
+"""How Python and its libraries say that there is no connection."""
 
 
 def call_record(caplog: pytest.LogCaptureFixture) -> logging.LogRecord:
@@ -130,6 +146,7 @@ def prove_definition(make: Make) -> None:
         ObjectTool(name=None),
         ObjectTool(name=""),
         ObjectTool(name="two words"),
+        ObjectTool(name="x" * 129),
         ObjectTool(description=None),
         ObjectTool(description=" "),
         ObjectTool(schema=7),
@@ -196,7 +213,13 @@ async def prove_log_of_slow_tools(make: Make, clock: Clock, caplog: pytest.LogCa
     clock.stop()
     a_bit = 2**-10
     tools = ToolManager([make(dawdle)])
+    runtime = Runtime(Config(None, Path()))
+    runtime.manager.add(make(dawdle))
+    configured = Runtime(Config(None, Path(), limits=Limits(slow_call=0.25)))
+    configured.manager.add(make(dawdle))
     executors = {
+        "of a runtime": (runtime.executor, 1.0),
+        "of a configured runtime": (configured.executor, 0.25),
         "by default": (ToolExecutor(tools), 1.0),
         "with an observer": (ToolExecutor(tools, observers=[LogObserver()]), 1.0),
         "as configured": (ToolExecutor(tools, limits=Limits(slow_call=0.25)), 0.25),
@@ -229,6 +252,16 @@ async def prove_network_error(executor: ToolExecutor, make: Make, closed_port: i
             result = await executor.execute(function.__name__, {"host": host, "port": closed_port})
             assert result.text.startswith(f"Error: The service behind '{function.__name__}' is unavailable"), host
             assert result.error_kind is ErrorKind.UNAVAILABLE
+
+    async def look_up(problem: str) -> None:
+        """Fail as networks do."""
+        raise NETWORK_ERRORS[problem]
+
+    executor.manager.add(make(look_up))
+    for problem in NETWORK_ERRORS:
+        result = await executor.execute("look_up", {"problem": problem})
+        assert result.text.startswith("Error: The service behind 'look_up' is unavailable"), problem
+        assert result.error_kind is ErrorKind.UNAVAILABLE
 
 
 async def prove_invalid_arguments(executor: ToolExecutor, make: Make) -> None:
@@ -278,8 +311,10 @@ async def prove_timeout(make: Make, clock: Clock) -> None:
 
     clock.stop()
     tools = ToolManager([make(wait), make(block)])
-    executors = [(ToolExecutor(tools), 30.0), (ToolExecutor(tools, timeout=2.5), 2.5)]
-    assert Config(None, Path()).timeout == 30.0, "a configuration has the same default"
+    runtime = Runtime(Config(None, Path()))
+    for tool in tools:
+        runtime.manager.add(tool)
+    executors = [(ToolExecutor(tools), 30.0), (ToolExecutor(tools, timeout=2.5), 2.5), (runtime.executor, 30.0)]
     for executor, timeout in executors:
         for function in (wait, block):
             began.clear()

@@ -97,6 +97,7 @@ async def test_s2_2_2_successful_response(project: Project, recorder: Recorder) 
     async with project.open() as runtime:
         result = await runtime.executor.execute("weather", {"city": "Oslo"})
     [request] = recorder.sent
+    assert (request["config"], request["secrets"]) == ({}, {}), "the keys are there, also if there is nothing in them"
     returned: JSON = {"city": "Oslo", "units": None, "secrets": []}
     assert recorder.received == [{"id": request["id"], "result": returned, "error": None}]
     assert (result.success, result.result) == (True, returned)

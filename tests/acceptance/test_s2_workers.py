@@ -17,6 +17,7 @@ from acceptance.processes import LIMIT, gate, own_workers, watched
 from acceptance.project import Project
 from toolrun import ErrorKind, Runtime, SideEffects
 from toolrun.json import JSON
+from toolrun.scripts.pool_state import PoolLimits
 
 COUNTER = '''
     # /// script
@@ -80,6 +81,7 @@ async def test_s2_1_3_worker_idle_timeout(project: Project, clock: Clock, caplog
         "tools/count.py",
         COUNTER + f'\n    import atexit, pathlib\n    atexit.register(pathlib.Path("{project.root}/ended").touch)\n',
     )
+    assert PoolLimits().idle_timeout == 600, "also for a pool without a configuration"
     for settings, period in (("", 600.0), ("[workers]\nidle_timeout = 90\n", 90.0)):
         project.write("toolrun.toml", settings)
         async with project.open() as runtime:

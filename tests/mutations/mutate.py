@@ -34,6 +34,7 @@ LIMIT = 240.0
 _LEAST = 30.0
 """Seconds that must be left for a fault to be started."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
+_SHARED = ("tests/acceptance/", "tests/support/", "tests/providers/", "tests/conftest.py")
 _TESTS = {id: proof for proof in read_proofs() for id in proof.scenarios}
 
 
@@ -130,7 +131,9 @@ def choose(faults: Sequence[Fault], wanted: Sequence[str]) -> list[Fault]:
 
 
 def concerned(faults: Sequence[Fault], changed: set[str]) -> list[Fault]:
-    """The faults whose file, list or test is among the changed ones."""
+    """The faults whose file, list or test is among the changed ones; all, if that is what the tests share."""
+    if any(it.startswith(_SHARED) and not Path(it).name.startswith("test_") for it in changed):
+        return list(faults)
     return [it for it in faults if changed & {it.file, it.listed_in, *map(_test_file, it.scenarios)}]
 
 

@@ -37,6 +37,7 @@ def test_a_change_of_its_file_list_or_test_concerns_a_fault(file: str) -> None:
     other = replace(CAUGHT, file="src/toolrun/json.py", listed_in="tests/mutations/s0.toml", scenarios=("S0.1.1",))
     assert concerned([CAUGHT, other], {file, "README.md"}) == [CAUGHT]
     assert concerned([CAUGHT, other], {"README.md"}) == []
+    assert concerned([CAUGHT, other], {"tests/acceptance/proofs.py"}) == [CAUGHT, other], "many tests use it"
 
 
 @pytest.mark.parametrize("text", ["nothing of it", "for tool in tools or ()} for tool in tools or ()}"])
