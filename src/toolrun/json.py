@@ -43,6 +43,24 @@ def loads(text: str | bytes | bytearray) -> Any:
     return value
 
 
+def loads_slowly(text: str | bytes) -> Any:
+    """`loads` for text of any size, in a thread: Python's own reader in Python lets other threads run meanwhile."""
+    from json import decoder, scanner
+
+    reader: Any = json.JSONDecoder(parse_constant=_refuse_constant)
+    python: Any = vars(decoder) | vars(scanner)  # its functions in Python, which are not documented
+    reader.parse_object, reader.parse_array = python["JSONObject"], python["JSONArray"]
+    reader.scan_once = python["py_make_scanner"](reader)
+    try:
+        return reader.decode(text if isinstance(text, str) else text.decode())
+    except RecursionError as error:
+        raise JSONDecodeError("nested too deeply", "", 0) from error
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
 def dumps(value: object, *, sort_keys: bool = False) -> bytes:
     """The value as compact UTF-8 text. Raises TypeError for what is not JSON."""
     import orjson

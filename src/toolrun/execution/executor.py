@@ -24,6 +24,7 @@ from toolrun.execution.admission import check_limits, checked_timeout
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
 from toolrun.execution.failure import Failure, explain
+from toolrun.execution.judging import check_elsewhere
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
@@ -41,7 +42,7 @@ from toolrun.tools.manager import ToolManager
 from toolrun.worker.stream import is_stream
 
 if TYPE_CHECKING:
-    from toolrun.schema import Repair
+    from toolrun.schema import Checked, Repair
 
 logger = logging.getLogger("toolrun")
 
@@ -132,7 +133,7 @@ class ToolExecutor:
             except ValueError:  # not JSON
                 is_valid = False
             if not is_valid:
-                repairs = self._check(prepared, call)
+                repairs = self._check(prepared, call, await check_elsewhere(prepared, call, self._enter_loop))
             if (parent := current_call.get()) is not None:
                 self._nest(call, parent)
             if prepared.inline is not None:
@@ -189,8 +190,7 @@ class ToolExecutor:
             return run_blocking(call, home)
         except (LoopEndedError, UsageError) as error:
             refused = Call(self, name, {} if arguments is None else arguments, call_id)
-            result = self._failed(refused, sync_failure(error, shown_name(name)), ())
-            self._finish(refused, result)
+            self._finish(refused, result := self._failed(refused, sync_failure(error, shown_name(name)), ()))
             return result
 
     def health(self) -> Health:
@@ -261,10 +261,10 @@ class ToolExecutor:
             f"Tool '{shown_name(name)}' not found", detail=f"{hint}\n{missing}" if missing else hint
         )
 
-    def _check(self, prepared: PreparedTool, call: Call) -> tuple[Repair, ...]:
-        names = (call.name, prepared.name)
-        checked = prepared.schema.check(
-            call.arguments, strict=self.limits.strict, rename=prepared.rename, tool_names=names
+    def _check(self, prepared: PreparedTool, call: Call, known: Checked | None = None) -> tuple[Repair, ...]:
+        strict, names = self.limits.strict, (call.name, prepared.name)
+        checked = known or prepared.schema.check(
+            call.arguments, strict=strict, rename=prepared.rename, tool_names=names
         )
         call.dropped = checked.dropped
         if checked.renamed:

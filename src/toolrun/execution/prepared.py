@@ -27,6 +27,7 @@ from toolrun.execution.parked_task import complete, complete_guarded
 from toolrun.execution.settle import settle
 from toolrun.execution.thread import Job
 from toolrun.json import JSON
+from toolrun.schema.effort import MAX_CHECK, Effort
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.function import FunctionTool
 from toolrun.tools.langchain_tool import (
@@ -87,7 +88,9 @@ class PreparedTool:
             raise DefinitionError(f"Tool '{tool.name}': {error}") from error
         self.rename = rename_single if is_single_input(tool) else getattr(tool, "rename_arguments", None)
         """Of a tool whose parameters may be called by other names: gives them their own."""
-        self.is_valid = self.schema.fast_validator()
+        is_valid = self.schema.fast_validator()
+        self.is_valid = is_valid if self.schema.effort.is_flat else _if_short(self.schema.effort, is_valid)
+        """Whether arguments are valid and can be checked here; those that may take long are not."""
         own: Any = getattr(tool, "timeout", None)  # foreign objects may mean something else by it
         self.timeout: float = settings.timeout or (own if is_seconds(own) else timeout)
         self.concurrency = settings.concurrency
@@ -99,6 +102,10 @@ class PreparedTool:
         self.settle: Settle = partial(_settle, self.name, max_chars)
         """What is made of an outcome in a thread."""
         self.run: Run = _runner(tool, self.settle)
+
+
+def _if_short(effort: Effort, is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda arguments: effort.is_within(arguments, MAX_CHECK) and is_valid(arguments)
 
 
 class MadeCoroutine:

@@ -80,13 +80,14 @@ _UNFIT = Problem("", "the arguments do not fit the schema")
 class ArgumentSchema:
     """A compiled schema. Raises `DefinitionError` for one that cannot be used; its message does not name the tool."""
 
-    __slots__ = ("_compiled", "_is_closed", "_is_passing", "_known", "_origin", "_validate", "names", "schema")
+    __slots__ = ("_compiled", "_is_closed", "_is_passing", "_known", "_validate", "effort", "names", "origin", "schema")
 
     def __init__(self, schema: Mapping[str, JSON], origin: Origin = Origin.DECLARED) -> None:
         self.schema = schema
-        self._origin = origin
+        self.origin = origin
         self._compiled = CompiledSchema(schema, is_closing=origin is Origin.SIGNATURE)
         self._validate: Callable[[object], bool] = self._compiled.validator.is_valid
+        self.effort = self._compiled.effort
         root = self._compiled.root
         found = _Names(root)
         # {"type": "object"} names nothing, so it leaves everything to the tool. {"properties": {}} says: no arguments.
@@ -159,7 +160,7 @@ class ArgumentSchema:
             return Checked({}, problems=(given,))
         given, names, changes = self._find_names(given, rename, tool_names)
         kept, extras, refused = self._sort(given, strict)
-        rules = Rules(has_defaults=self._origin is Origin.SIGNATURE, is_strict=strict)
+        rules = Rules(has_defaults=self.origin is Origin.SIGNATURE, is_strict=strict)
         kept, repairs, below = repair(kept, self._compiled.root, self._compiled.is_valid_at, rules)
         found = self._problems(kept, extras)
         # Not twice: a name that is close to a missing one is mentioned there.
@@ -312,10 +313,10 @@ def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, .
         return {}, repairs
     if not isinstance(value, dict):
         return Problem("", f"the arguments must be an object, got {show(value)} ({type_of(value)})"), ()
-    return (value if is_plain(value) else _plain(value)), repairs
+    return (value if is_plain(value) else as_plain(value)), repairs
 
 
-def _plain(arguments: dict[str, JSON]) -> dict[str, JSON] | Problem:
+def as_plain(arguments: dict[str, JSON]) -> dict[str, JSON] | Problem:
     """The arguments as plain JSON values, or the first thing in them that JSON cannot express."""
     if is_too_deep(arguments):
         return Problem("", f"the arguments are nested deeper than {MAX_NESTING} levels: make them flatter")

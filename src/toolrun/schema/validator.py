@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
+from toolrun.schema.effort import Effort
 from toolrun.schema.explain import problems_of
 from toolrun.schema.value import CLOSED, lookup, type_of
 from toolrun.text import is_encodable, show
@@ -57,7 +58,17 @@ _OTHER_KEYWORDS = _OBJECT_KEYWORDS.union(
 class CompiledSchema:
     """A validator for a schema and, made when first asked for, for its parts. Parts are named by JSON pointers."""
 
-    __slots__ = ("_expansion", "_explained", "_options", "_parts", "is_recursive", "root", "validator", "work")
+    __slots__ = (
+        "_expansion",
+        "_explained",
+        "_options",
+        "_parts",
+        "effort",
+        "is_recursive",
+        "root",
+        "validator",
+        "work",
+    )
 
     def __init__(self, schema: object, *, is_closing: bool = False) -> None:
         """`is_closing`: objects in it whose names are listed take no others, unless the schema says so."""
@@ -71,6 +82,7 @@ class CompiledSchema:
         levels = (self._expansion or _Expansion(self.root)).unevaluated_levels() if copy.unevaluated else 0
         self.work = size * 3**levels + copy.backtracking * _BACKTRACK_WORK
         """The most that one value may cost, in checks of less than 100 ns."""
+        self.effort = Effort(self.root, self.work - copy.backtracking * _BACKTRACK_WORK, copy, self.is_recursive)
         self._options: dict[str, Any] = _options(copy.patterns)
         self.validator = _compile(self.root, self._options)
         self._parts: _Parts | None = None
