@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 import pytest_asyncio
@@ -23,12 +24,12 @@ from toolrun.clients import (
     ModelError,
     ModelNotFoundError,
     ModelOverloadedError,
-    ModelProtocolError,
     ModelRequestError,
     ModelTimeoutError,
     ModelUnavailableError,
     OllamaClient,
     Text,
+    Turn,
     TurnLimits,
 )
 
@@ -240,11 +241,34 @@ async def test_malformed_arguments_are_told_to_the_model(executor: ToolExecutor)
     assert [it.result.error_kind for it in reply.calls[:4]] == [ErrorKind.INVALID_ARGUMENTS] * 4
 
 
-async def test_arguments_that_ollamas_package_cannot_read(executor: ToolExecutor) -> None:
+UNREADABLE = [None, "text", '{"a": 1', [1, 2], 7, json.loads("[" * 900 + "]" * 900)]
+
+
+@pytest.mark.parametrize("kind", ["ollama streamed", "ollama whole"])
+@pytest.mark.parametrize("arguments", UNREADABLE, ids=["null", "text", "cut off", "list", "number", "deep"])
+async def test_calls_that_ollamas_package_cannot_read_are_made_again(
+    executor: ToolExecutor, kind: str, arguments: object
+) -> None:
+    with open_side(kind) as side:
+        side.server.play(
+            Step(text="Hm. ", calls=[Asked("add", raw=arguments)]),  # type: ignore[arg-type]
+            Step(calls=[Asked("add", {"a": 1, "b": 2})]),
+            Step(text="Three."),
+        )
+        client = side.client(executor)
+        reply = await client.query("1 + 2?")
+        assert side.said(1)[-1] == client.wording.ask_after_malformed
+    assert (reply.text, reply.ended, [it.result.result for it in reply.calls]) == ("Three.", Ended.ANSWER, [3])
+
+
+async def test_a_model_whose_calls_are_never_readable_ends_the_turn(executor: ToolExecutor) -> None:
     with open_side("ollama streamed") as side:
-        side.server.play(Step(calls=[Asked("add", raw='{"a": 1')]))
-        with pytest.raises(ModelProtocolError):
-            await side.client(executor).query("1 + 2?")
+        bad = Step(calls=[Asked("add", raw="nonsense")])
+        side.server.play(bad, bad, Step(text="Hello."))
+        client = side.client(executor)
+        reply = await client.query("1 + 2?")
+        assert (reply.text, reply.ended, reply.calls) == ("", Ended.MALFORMED, ())
+        assert (await client.query("Hello?", history=reply.messages)).text == "Hello."
 
 
 async def test_ids_that_are_missing_or_not_unique_are_made_so(executor: ToolExecutor) -> None:
@@ -278,13 +302,9 @@ async def interrupt(turn: asyncio.Task[object], ready: Awaitable[object]) -> Non
         await turn
 
 
-def consume(client: object, question: str) -> Callable[[], Awaitable[object]]:
+async def consume(turn: Turn) -> object:
     """A turn as an iteration over its events."""
-
-    async def iterate() -> object:
-        return [event async for event in client.stream(question)]  # type: ignore[attr-defined]
-
-    return iterate
+    return [event async for event in turn.stream()]
 
 
 @pytest.mark.parametrize("by", ["query", "stream"])
@@ -293,20 +313,21 @@ async def test_a_cancellation_while_the_model_speaks(streamed_side: Side, execut
     events = {"anthropic": 4, "ollama": 1}[side.provider]
     side.server.play(Step(text="Once upon a time", hold=release, hold_after=events), Step(text="Yes?"))
     client, heard = side.client(executor), asyncio.Event()
+    asked = client.turn("Tell me a story.")
 
     async def listen() -> None:
-        async for event in client.stream("Tell me a story."):
+        async for event in asked.stream():
             assert isinstance(event, Text)
             heard.set()
 
     ready: Awaitable[object] = heard.wait() if by == "stream" else when(side.server.held)
-    turn = asyncio.create_task(listen() if by == "stream" else client.query("Tell me a story."))
+    turn = asyncio.create_task(listen() if by == "stream" else asked.run())
     await interrupt(turn, ready)
     release.set()
-    assert client.interrupted is not None
+    assert asked.interrupted is not None
     if by == "stream":
-        assert client.interrupted[-1].content == "Once upon a " + client.wording.broken_off
-    assert (await client.query("Stop.", history=client.interrupted)).text == "Yes?"
+        assert asked.interrupted[-1].content == "Once upon a " + client.wording.broken_off
+    assert (await client.query("Stop.", history=asked.interrupted)).text == "Yes?"
 
 
 @pytest.mark.parametrize("by", ["query", "stream"])
@@ -323,11 +344,12 @@ async def test_a_cancellation_while_tools_run(side: Side, executor: ToolExecutor
     calls = [Asked("add", {"a": 1, "b": 2}), Asked("hang"), Asked("add", {"a": 3, "b": 4})]
     side.server.play(Step(text="Let me see.", calls=calls), Step(text="All right."))
     client = side.client(executor, limits=TurnLimits(parallel=1))
-    work = client.query("Go.") if by == "query" else consume(client, "Go.")()
+    asked = client.turn("Go.")
+    work = asked.run() if by == "query" else consume(asked)
     await interrupt(asyncio.ensure_future(work), running.wait())
-    assert client.interrupted is not None
-    assert shape(client.interrupted) == ["human", "ai", "tool", "tool", "tool"]
-    reply = await client.query("What happened?", history=client.interrupted)
+    assert asked.interrupted is not None
+    assert shape(asked.interrupted) == ["human", "ai", "tool", "tool", "tool"]
+    reply = await client.query("What happened?", history=asked.interrupted)
     assert reply.text == "All right."
     wording = client.wording
     assert side.results(1) == ["3", f"Error: {wording.interrupted}", f"Error: {wording.not_run}"]
@@ -345,14 +367,14 @@ async def test_leaving_a_stream_interrupts_the_turn(side: Side, executor: ToolEx
             stopped.set()
 
     side.server.play(Step(calls=[Asked("hang")]))
-    client = side.client(executor)
-    async with contextlib.aclosing(client.stream("Go.")) as events:
+    asked = side.client(executor).turn("Go.")
+    async with contextlib.aclosing(asked.stream()) as events:
         async for event in events:
             if event.type == "tool_started":
                 break
     assert stopped.is_set()
-    assert client.interrupted is not None
-    assert shape(client.interrupted) == ["human", "ai", "tool"]
+    assert asked.interrupted is not None
+    assert shape(asked.interrupted) == ["human", "ai", "tool"]
 
 
 async def test_the_time_for_tools_ends_a_turn_with_an_answer(side: Side, executor: ToolExecutor) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from providers.base import Exchange, Server, Step, pieces
+from providers.base import UNSET, Exchange, Server, Step, pieces
 from providers.rules import anthropic_problem
 
 _KINDS = {
@@ -65,7 +65,7 @@ class AnthropicServer(Server):
         for call in step.calls:
             id = self.new_id("toolu_") if call.id is None else call.id
             use = {"type": "tool_use", "id": id, "name": call.name, "input": dict(call.arguments or {})}
-            content.append(use if call.raw is None else {**use, "raw": call.raw})
+            content.append(use if call.raw is UNSET else {**use, "raw": call.raw})
         return {
             "id": self.new_id("msg_"),
             "type": "message",

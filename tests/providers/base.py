@@ -27,6 +27,9 @@ PATIENCE = 30.0
 """Seconds that a held answer waits at most."""
 
 
+UNSET: Any = object()
+
+
 @dataclass(frozen=True)
 class Asked:
     """A tool call that the model makes."""
@@ -35,8 +38,8 @@ class Asked:
     arguments: Mapping[str, Any] | None = None
     id: str | None = None
     """None: the server makes one; an empty one is sent as it is."""
-    raw: str | None = None
-    """The text of the arguments, where it is not the JSON of `arguments`."""
+    raw: Any = UNSET
+    """The arguments as they are sent, where they are not the JSON of `arguments`: text, or on Ollama anything."""
 
 
 @dataclass(frozen=True)

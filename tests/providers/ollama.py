@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from providers.base import Asked, Exchange, Server, Step, pieces
+from providers.base import UNSET, Asked, Exchange, Server, Step, pieces
 from providers.rules import ollama_problem, ollama_tool
 
 _NOW = "2026-11-15T12:00:00.000000Z"
@@ -74,7 +74,7 @@ class OllamaServer(Server):
                 exchange.send_json({"error": f"path {exchange.path!r} not found"}, 404)
 
     def _call(self, index: int, call: Asked) -> dict[str, Any]:
-        arguments: Any = dict(call.arguments or {}) if call.raw is None else call.raw
+        arguments: Any = dict(call.arguments or {}) if call.raw is UNSET else call.raw
         id = self.new_id("call_") if call.id is None else call.id
         return {"id": id, "function": {"index": index, "name": call.name, "arguments": arguments}}
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from toolrun.clients.choice import open_client as open_client
     from toolrun.clients.local.local_client import LocalChatModel as LocalChatModel
     from toolrun.clients.local.local_client import LocalClient as LocalClient
+    from toolrun.clients.loop import Turn as Turn
     from toolrun.clients.model_client import ModelClient as ModelClient
     from toolrun.clients.model_error import ModelAuthError as ModelAuthError
     from toolrun.clients.model_error import ModelContextError as ModelContextError
@@ -53,6 +54,7 @@ __getattr__, __dir__, __all__ = export(
         "anthropic": ["AnthropicClient"],
         "choice": ["Choice", "choose", "open_client"],
         "local.local_client": ["LocalChatModel", "LocalClient"],
+        "loop": ["Turn"],
         "model_client": ["ModelClient"],
         "model_error": [
             "ModelAuthError",

@@ -1,8 +1,9 @@
 """Keeps the list of messages in a form that every provider accepts. Pure: messages in, messages out.
 
 The rules: an answer with tool calls is followed at once by exactly one `ToolMessage` for each call, in the same order
-and with the same id. Ids are unique in the whole conversation, names consist of letters, digits, `_` and `-`, and
-arguments are objects. Models and other programs break these rules; the functions here repair the messages.
+and with the same id. Ids are unique in the whole conversation and short, names consist of letters, digits, `_` and `-`,
+arguments are objects, texts are not blank, and everything is JSON. Models, tools, people and other programs break these
+rules; the functions here repair the messages.
 """
 
 from __future__ import annotations
@@ -11,33 +12,55 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import add_ai_message_chunks
-from langchain_core.messages.utils import convert_to_messages, message_chunk_to_message
+from langchain_core.messages.utils import message_chunk_to_message
 
+from toolrun.clients.foreign_message import read_messages
+from toolrun.clients.message_content import Content, Shown, cleaned_answer, cleaned_result, cleaned_text, cleaned_words
+from toolrun.clients.sendable import sendable_json
+from toolrun.clients.turn_event import Ended
 from toolrun.result import ToolCall
 
 if TYPE_CHECKING:
-    from langchain_core.messages import MessageLikeRepresentation
     from langchain_core.messages.tool import ToolCall as LangChainCall
 
+    from toolrun.clients.provider import Provider
     from toolrun.clients.wording import Wording
 
 logger = logging.getLogger("toolrun")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""OpenAI's limit on the length, Anthropic's on the characters."""
 _CALL_BLOCKS: Final = frozenset({"tool_use", "input_json_delta", "tool_call", "tool_call_chunk", "function_call"})
 """Content blocks that repeat the calls. Provider packages rebuild them from `tool_calls`."""
-_CUT_OFF: Final = frozenset({"max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded"})
-Content: TypeAlias = str | list[str | dict[Any, Any]]
-"""The content of a message, as LangChain declares it."""
-
 _STOP_KEYS: Final = ("stop_reason", "done_reason", "finish_reason")
+_STOP_REASONS: Final = {
+    "max_tokens": Ended.LENGTH,
+    "length": Ended.LENGTH,
+    "model_context_window_exceeded": Ended.LENGTH,
+    "refusal": Ended.REFUSED,
+    "content_filter": Ended.FILTERED,
+    "content_filtered": Ended.FILTERED,
+    "guardrail_intervened": Ended.FILTERED,
+    "safety": Ended.FILTERED,
+    "image_safety": Ended.FILTERED,
+    "recitation": Ended.FILTERED,
+    "blocklist": Ended.FILTERED,
+    "prohibited_content": Ended.FILTERED,
+    "spii": Ended.FILTERED,
+    "malformed_function_call": Ended.MALFORMED,
+    "malformed_tool_use": Ended.MALFORMED,
+    "malformed_model_output": Ended.MALFORMED,
+    "unexpected_tool_call": Ended.MALFORMED,
+}
+"""The words of the providers, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +83,7 @@ def merge_chunks(chunks: Sequence[AIMessage]) -> AIMessage:
 def normalise_answer(message: AIMessage, used_ids: set[str]) -> ModelAnswer:
     """Bring an answer into the form that every provider accepts, and add the ids of its calls to `used_ids`."""
     given = _calls_of(message)
-    if isinstance(message.content, str) and message.content.isspace():  # Anthropic refuses blank text
-        message = message.model_copy(update={"content": ""})
+    message = cleaned_answer(message)
     if not given:
         return ModelAnswer(cast(AIMessage, message_chunk_to_message(message)), ())
     calls = [_with_unique_id(call, used_ids) for call in given]
@@ -72,28 +94,46 @@ def normalise_answer(message: AIMessage, used_ids: set[str]) -> ModelAnswer:
     return ModelAnswer(cast(AIMessage, message_chunk_to_message(message)), calls)
 
 
+def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """The answer with calls in place of its text, which said the same."""
+    return message.model_copy(update={"content": "", "tool_calls": [_langchain_call(call) for call in calls]})
+
+
 def _calls_of(message: AIMessage) -> list[ToolCall]:
-    """The calls in order. Arguments that are not an object are text."""
-    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
-        # LangChain closes open braces and quotes of streamed arguments, so only the text shows what really came.
-        return [
-            ToolCall(chunk["id"] or "", chunk["name"] or "", _parse_arguments(chunk["args"]))
-            for chunk in message.tool_call_chunks
-        ]
-    valid = [ToolCall(call["id"] or "", call["name"] or "", call["args"]) for call in message.tool_calls]
+    """The calls of LangChain's message in order: `tool_calls`, and among them those that are not valid, as text."""
+    valid = iter([ToolCall(call["id"] or "", call["name"] or "", call["args"]) for call in message.tool_calls])
     invalid = [
-        ToolCall(call["id"] or "", call["name"] or "", _parse_arguments(call["args"]))
+        ToolCall(call["id"] or "", call["name"] or "", _read_arguments(call["args"]))
         for call in message.invalid_tool_calls
     ]
-    return valid + invalid
+    chunks = message.tool_call_chunks if isinstance(message, AIMessageChunk) else []
+    if len(chunks) != len(message.tool_calls) + len(invalid):
+        return [*valid, *invalid]
+    return list(_without_guesses([chunk["args"] or "" for chunk in chunks], valid, message, iter(invalid)))
 
 
-def _parse_arguments(text: str | None) -> dict[str, Any] | str:
+def _without_guesses(
+    texts: Sequence[str], valid: Iterator[ToolCall], message: AIMessage, invalid: Iterator[ToolCall]
+) -> Iterator[ToolCall]:
+    """LangChain closes open braces and quotes of streamed arguments. Such a call gets the text that really came."""
+    refused = [call["args"] for call in message.invalid_tool_calls]
+    for text in texts:
+        if refused and (refused[0] or "") == text:
+            refused.pop(0)
+            yield next(invalid)
+            continue
+        call = next(valid)
+        is_guess = isinstance(_read_arguments(text), str)
+        yield ToolCall(call.id, call.name, text) if is_guess else call
+
+
+def _read_arguments(text: str | None) -> dict[str, Any] | str:
+    """The object that a text is, or the text."""
     if text is None or not text.strip():
         return {}
     try:
         value = json.loads(text, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if value is None:
         return {}
@@ -102,7 +142,7 @@ def _parse_arguments(text: str | None) -> dict[str, Any] | str:
 
 def _with_unique_id(call: ToolCall, used_ids: set[str]) -> ToolCall:
     id = call.id
-    if not id or id in used_ids:
+    if not _ID.fullmatch(id) or id in used_ids:
         id = f"call_{uuid.uuid4().hex[:24]}"
     used_ids.add(id)
     return call if id is call.id else ToolCall(id, call.name, call.arguments)
@@ -111,8 +151,8 @@ def _with_unique_id(call: ToolCall, used_ids: set[str]) -> ToolCall:
 def _langchain_call(call: ToolCall) -> LangChainCall:
     """The call as LangChain stores it in a message."""
     name = call.name if _NAME.fullmatch(call.name) else _NOT_IN_NAMES.sub("_", call.name)[:64] or "unknown"
-    arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    return {"name": name, "args": arguments, "id": call.id, "type": "tool_call"}
+    arguments = sendable_json(call.arguments) if isinstance(call.arguments, dict) else {}
+    return {"name": name, "args": cast(dict[str, Any], arguments), "id": call.id, "type": "tool_call"}
 
 
 def _without_call_blocks(content: Content) -> Content:
@@ -121,10 +161,14 @@ def _without_call_blocks(content: Content) -> Content:
     return [block for block in content if not isinstance(block, dict) or block.get("type") not in _CALL_BLOCKS]
 
 
-def is_cut_off(message: AIMessage) -> bool:
-    """Whether the limit on tokens ended the answer. Its calls may be incomplete even if they look complete."""
+def stopped_by(message: AIMessage) -> Ended | None:
+    """What stopped an answer before its end, if something did. Its calls may be incomplete, or not to be run."""
     metadata = message.response_metadata
-    return any(metadata.get(key) in _CUT_OFF for key in _STOP_KEYS)
+    reasons = [metadata.get(key) for key in _STOP_KEYS]
+    found = next(
+        (_STOP_REASONS[it.lower()] for it in reasons if isinstance(it, str) and it.lower() in _STOP_REASONS), None
+    )
+    return found or (Ended.REFUSED if message.additional_kwargs.get("refusal") else None)
 
 
 def is_paused(message: AIMessage) -> bool:
@@ -133,26 +177,63 @@ def is_paused(message: AIMessage) -> bool:
 
 
 def repair_history(
-    history: Iterable[MessageLikeRepresentation], wording: Wording, used_ids: set[str], origin: str = ""
+    history: Iterable[Any], wording: Wording, used_ids: set[str], provider: Provider
 ) -> list[BaseMessage]:
     """A history from any program, with one result for every call: missing results are added, stray ones left out.
 
-    `origin` is the provider that gets the history. Content that only another provider understands (such as signed
-    reasoning) is left out, too.
+    Content that only another provider understands (such as signed reasoning) is left out, too. Raises UsageError.
     """
-    repaired: list[BaseMessage] = []
-    messages = convert_to_messages(list(history))
+    shown = Shown(provider, wording)
+    messages = read_messages(history)
+    instructions = [message for message in messages if isinstance(message, SystemMessage)]
+    rest = [message for message in messages if not isinstance(message, SystemMessage)]
+    # Providers take instructions only at the beginning.
+    repaired: list[BaseMessage] = [it for it in (cleaned_words(message, shown) for message in instructions) if it.text]
     start = 0
-    while start < len(messages):
+    while start < len(rest):
         end = start + 1
-        while end < len(messages) and not isinstance(messages[end], AIMessage):
+        while end < len(rest) and not isinstance(rest[end], AIMessage):
             end += 1
-        first = messages[start]
-        if isinstance(first, AIMessage):
-            messages[start] = _without_foreign_blocks(first, origin)
-        repaired += _repair_exchange(messages[start:end], wording, used_ids)
+        repaired += _repair_exchange(rest[start:end], shown, used_ids)
         start = end
     return repaired
+
+
+def begin_with_user(messages: list[BaseMessage], wording: Wording) -> list[BaseMessage]:
+    """The messages, with one before an answer that has no question: some providers insist on it."""
+    first = next((index for index, it in enumerate(messages) if not isinstance(it, SystemMessage)), None)
+    if first is None or isinstance(messages[first], HumanMessage):
+        return messages
+    return [*messages[:first], HumanMessage(content=wording.no_beginning), *messages[first:]]
+
+
+def _repair_exchange(messages: Sequence[BaseMessage], shown: Shown, used_ids: set[str]) -> Iterable[BaseMessage]:
+    """An answer of the model and all messages up to the next answer."""
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    first = messages[0] if isinstance(messages[0], AIMessage) else None
+    words = [message for message in messages if message is not first and not isinstance(message, ToolMessage)]
+    others = [it for it in (cleaned_words(message, shown) for message in words) if it.content]
+    if first is None:
+        _warn_of_stray(results)
+        return others
+    given = _calls_of(first)
+    answer = normalise_answer(_without_foreign_blocks(first, shown.provider.origin), used_ids)
+    matched: list[BaseMessage] = []
+    images: list[Any] = []
+    for before, call in zip(given, answer.calls, strict=True):
+        found = next((result for result in results if result.tool_call_id == before.id), None)
+        if found is None:
+            matched.append(tool_message(call, f"Error: {shown.wording.no_record}", failed=True))
+            continue
+        results.remove(found)
+        result, following = cleaned_result(found, shown)
+        images += following
+        matched.append(result if before.id == call.id else result.model_copy(update={"tool_call_id": call.id}))
+    _warn_of_stray(results)
+    if images:
+        matched.append(HumanMessage(content=images))
+    is_empty = not answer.calls and not answer.message.content
+    return [*([] if is_empty else [answer.message]), *matched, *others]
 
 
 def _without_foreign_blocks(message: AIMessage, origin: str) -> AIMessage:
@@ -162,29 +243,7 @@ def _without_foreign_blocks(message: AIMessage, origin: str) -> AIMessage:
         return message
     if all(isinstance(block, str) or block.get("type") == "text" for block in content):
         return message
-    return message.model_copy(update={"content": str(message.text)})
-
-
-def _repair_exchange(messages: Sequence[BaseMessage], wording: Wording, used_ids: set[str]) -> Iterable[BaseMessage]:
-    """An answer of the model and all messages up to the next answer."""
-    results = [message for message in messages if isinstance(message, ToolMessage)]
-    others = [message for message in messages if not isinstance(message, ToolMessage)]
-    first = messages[0]
-    if not isinstance(first, AIMessage):
-        _warn_of_stray(results)
-        return others
-    given = _calls_of(first)
-    answer = normalise_answer(first, used_ids)
-    matched = []
-    for before, call in zip(given, answer.calls, strict=True):
-        found = next((result for result in results if result.tool_call_id == before.id), None)
-        if found is None:
-            matched.append(tool_message(call, f"Error: {wording.no_record}", failed=True))
-            continue
-        results.remove(found)
-        matched.append(found if before.id == call.id else found.model_copy(update={"tool_call_id": call.id}))
-    _warn_of_stray(results)
-    return [answer.message, *matched, *others[1:]]
+    return message.model_copy(update={"content": cleaned_text(content)})
 
 
 def _warn_of_stray(results: Sequence[ToolMessage]) -> None:
@@ -198,5 +257,10 @@ def tool_message(call: ToolCall, content: Content, *, failed: bool) -> ToolMessa
     return ToolMessage(content=content, tool_call_id=call.id, name=_langchain_call(call)["name"], status=status)
 
 
-def question_message(text_or_message: str | BaseMessage) -> BaseMessage:
-    return HumanMessage(content=text_or_message) if isinstance(text_or_message, str) else text_or_message
+def question_message(question: str | BaseMessage, provider: Provider, wording: Wording) -> BaseMessage:
+    """The question, which is never blank."""
+    message = HumanMessage(content=question) if isinstance(question, str) else question
+    if not isinstance(message, HumanMessage):
+        message = HumanMessage(content=cleaned_text(message.content))
+    message = cleaned_words(message, Shown(provider, wording))
+    return message if message.content else HumanMessage(content=wording.no_question)

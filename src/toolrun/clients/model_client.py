@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import operator
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
+from toolrun.clients.bindable import bindable
 from toolrun.clients.dialect import Offer, for_provider
 from toolrun.clients.loop import Turn
 from toolrun.clients.model_error import About
 from toolrun.clients.provider import model_name, provider_of
 from toolrun.clients.result_content import Capabilities, capabilities_from_profile
+from toolrun.clients.sendable import sendable_text
 from toolrun.clients.turn_event import Event, Reply
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
@@ -59,42 +61,36 @@ class ModelClient:
         self.wording = wording if isinstance(wording, Wording) else Wording.load(wording)
         self.provider = provider_of(chat_model)
         self.about = About(self.provider.label, model_name(chat_model))
-        self.interrupted: list[BaseMessage] | None = None
-        """The complete conversation of the turn that was cancelled last; usable as `history`."""
-        self._system = [SystemMessage(content=system)] if system else []
+        self._system = [SystemMessage(content=sendable_text(system))] if system and system.strip() else []
         self._tools: list[Any] = []
         self._offer = Offer()
         self._models: dict[bool, ChatModel] = {}
         self._capabilities: Capabilities | None = None
 
+    def turn(self, question: str | BaseMessage, history: Iterable[Any] = ()) -> Turn:
+        """A turn that has not started: `await turn.run()`, or iterate over `turn.stream()`.
+
+        It keeps the conversation, also when it is cancelled. `query` and `stream` are enough for everything else.
+        """
+        return Turn(self, question, history)
+
     async def query(
-        self, question: str | BaseMessage, history: Iterable[BaseMessage] = (), *, on_event: Emit | None = None
+        self, question: str | BaseMessage, history: Iterable[Any] = (), *, on_event: Emit | None = None
     ) -> Reply:
         """Ask the model, run the tools that it calls, and return its reply. Raises ModelError.
 
         `on_event` gets the events that `stream` yields and, if the turn is cancelled, the results of the running calls.
         """
-        return await Turn(self, question, history, on_event).run()
+        return await self.turn(question, history).run(on_event)
 
-    async def stream(
-        self, question: str | BaseMessage, history: Iterable[BaseMessage] = ()
-    ) -> AsyncGenerator[Event, None]:
+    async def stream(self, question: str | BaseMessage, history: Iterable[Any] = ()) -> AsyncGenerator[Event, None]:
         """Like `query`, but yields the events of the turn. The last one is `Done` with the reply.
 
         Leaving the iteration early interrupts the turn; `contextlib.aclosing` makes that happen at once.
         """
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        turn = asyncio.create_task(Turn(self, question, history, events.put_nowait).run())
-        turn.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
+        async with contextlib.aclosing(self.turn(question, history).stream()) as events:
+            async for event in events:
                 yield event
-            await turn
-        finally:
-            turn.cancel()
-            await asyncio.wait([turn])
-            if not turn.cancelled():
-                turn.exception()  # marks it as retrieved: it was raised above, or the consumer has left
 
     def offer(self, messages: Sequence[BaseMessage], *, closed: bool) -> tuple[ChatModel, Offer]:
         """The chat model with the present tools bound, and the offer. `closed`: it may not call them."""
@@ -112,7 +108,7 @@ class ModelClient:
         """The chat model for an executor without tools. After earlier calls, some providers insist on at least one."""
         if self.provider.no_tools is None or not any(isinstance(message, ToolMessage) for message in messages):
             return self.chat_model
-        named = for_provider([_NO_TOOL], self.provider.dialect).tools
+        named = bindable(for_provider([_NO_TOOL], self.provider.dialect))
         return self.chat_model.bind_tools(named, tool_choice=self.provider.no_tools)
 
     def _bind(self, closed: bool) -> ChatModel:
@@ -121,7 +117,7 @@ class ModelClient:
             return self.chat_model
         options: dict[str, Any] = {"tool_choice": choice} if closed else {}
         try:
-            return self.chat_model.bind_tools(self._offer.tools, **options)
+            return self.chat_model.bind_tools(bindable(self._offer), **options)
         except NotImplementedError as error:
             name = type(self.chat_model).__name__
             raise UsageError(f"{name} cannot use tools: it has no bind_tools. Use another chat model.") from error
@@ -144,4 +140,7 @@ class ModelClient:
         return self._capabilities
 
     async def _find_capabilities(self) -> Capabilities:
-        return capabilities_from_profile(getattr(self.chat_model, "profile", None))
+        return capabilities_from_profile(
+            getattr(self.chat_model, "profile", None),
+            shows_images_in_results=self.provider.shows_images_in_results,
+        )

@@ -190,6 +190,19 @@ def translate(error: BaseException, about: About, *, was_answering: bool = False
     return error_class(message, status=status, retry_after=_retry_after(error))
 
 
+def is_malformed_call(error: BaseException) -> bool:
+    """Whether a provider package could not read the calls of an answer: a mistake of the model, not of the provider."""
+    if isinstance(error, RecursionError) or any(
+        f"{cls.__module__}.{cls.__qualname__}" == "langchain_core.exceptions.OutputParserException"
+        for cls in type(error).__mro__
+    ):
+        return True
+    problems = getattr(error, "errors", None)  # pydantic's ValidationError
+    if not isinstance(error, ValueError) or not callable(problems):
+        return False
+    return any("tool_calls" in problem.get("loc", ()) for problem in problems(include_url=False, include_input=False))
+
+
 def _status(error: BaseException) -> int | None:
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) and status >= 400 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 
@@ -19,14 +19,49 @@ class Provider:
     """The `tool_choice` that forbids calls, of the package's type. None: requests without calls leave the tools out."""
     end: str = ""
     """The key in `response_metadata` that every complete answer has. Empty: there is none."""
+    content_blocks: frozenset[str] | None = None
+    """The content blocks that its package takes from users, beside text and images. None: any."""
+    shows_images_in_results: bool = False
+    """Whether the result of a call may have images. Where not, they follow in a message of the user."""
+    takes_image_urls: bool = True
+    reads_calls_in_text: bool = False
+    """Whether its models, which may be small ones, write calls as the text of their answer."""
 
 
 _BY_PACKAGE: Final = {
-    "langchain_anthropic": Provider("Anthropic", "anthropic", "anthropic", {"type": "none"}, "stop_reason"),
-    "langchain_ollama": Provider("Ollama", "ollama", "ollama", None, "done_reason"),
-    "langchain_openai": Provider("OpenAI", "openai", "openai", "none"),
-    "langchain_google_genai": Provider("Gemini", "gemini", "google_genai", "none"),
-    "langchain_google_vertexai": Provider("Gemini", "gemini", "google_vertexai", "none"),
+    "langchain_anthropic": Provider(
+        "Anthropic",
+        "anthropic",
+        "anthropic",
+        no_tools={"type": "none"},
+        end="stop_reason",
+        content_blocks=frozenset({"document", "file", "text-plain", "search_result", "container_upload"}),
+        shows_images_in_results=True,
+    ),
+    "langchain_ollama": Provider(
+        "Ollama",
+        "ollama",
+        "ollama",
+        end="done_reason",
+        content_blocks=frozenset(),
+        shows_images_in_results=True,
+        takes_image_urls=False,
+        reads_calls_in_text=True,
+    ),
+    # Chat Completions: the results of tools are text.
+    "langchain_openai": Provider(
+        "OpenAI",
+        "openai",
+        "openai",
+        no_tools="none",
+        content_blocks=frozenset({"file", "audio", "input_audio"}),
+    ),
+    "langchain_google_genai": Provider(
+        "Gemini", "gemini", "google_genai", no_tools="none", shows_images_in_results=True
+    ),
+    "langchain_google_vertexai": Provider(
+        "Gemini", "gemini", "google_vertexai", no_tools="none", shows_images_in_results=True
+    ),
 }
 
 
@@ -35,7 +70,9 @@ def provider_of(chat_model: object) -> Provider:
     for cls in type(chat_model).__mro__:
         found = _BY_PACKAGE.get(cls.__module__.partition(".")[0])
         if found is not None:
-            return found
+            # The Responses API, unlike Chat Completions, takes images in results.
+            is_responses = getattr(chat_model, "use_responses_api", False) is True
+            return replace(found, shows_images_in_results=True) if is_responses else found
     return Provider(type(chat_model).__name__, "openai")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from toolrun.json import JSON
+from toolrun.clients.sendable import image_block, is_image, media_type
 from toolrun.result import ToolResult, render, shorten
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 Blocks = list[str | dict[Any, Any]]
 """LangChain's content blocks."""
 
-_IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_MAX_IMAGE_CHARS: Final = 5_000_000
-"""Characters of one image in base64; beyond that Anthropic refuses the request."""
 _CHARS_PER_TOKEN: Final = 4
 _MIN_RESULT_CHARS: Final = 500
 
@@ -42,14 +39,16 @@ class Capabilities:
 UNKNOWN_CAPABILITIES: Final = Capabilities()
 
 
-def capabilities_from_profile(profile: Mapping[str, object] | None) -> Capabilities:
-    """The capabilities in LangChain's profile of a model."""
+def capabilities_from_profile(
+    profile: Mapping[str, object] | None, *, shows_images_in_results: bool = True
+) -> Capabilities:
+    """The capabilities in LangChain's profile of a model, which does not know about the API that is used."""
     if not profile:
         return UNKNOWN_CAPABILITIES
     image_support = ImageSupport.NONE
-    if profile.get("image_tool_message"):
+    if profile.get("image_tool_message") and shows_images_in_results:
         image_support = ImageSupport.IN_RESULT
-    elif profile.get("image_inputs"):
+    elif profile.get("image_inputs") or profile.get("image_tool_message"):
         image_support = ImageSupport.AFTER_RESULTS
     tokens = profile.get("max_input_tokens")
     return Capabilities(tokens if isinstance(tokens, int) and tokens > 0 else None, image_support)
@@ -63,7 +62,7 @@ def max_chars_per_result(capabilities: Capabilities, calls: int) -> int | None:
 
 
 def has_images(result: ToolResult) -> bool:
-    return any(_is_image(block) for block in result.content)
+    return any(is_image(block) for block in result.content)
 
 
 def render_result(
@@ -77,38 +76,20 @@ def render_result(
     lines: list[str] = [] if result.error is None else [result.text]  # which has the text of all blocks
     images: Blocks = []
     for block in result.content:
-        image = _image_block(block) if image_support is not ImageSupport.NONE else None
+        image = image_block(block) if image_support is not ImageSupport.NONE else None
         if image is not None:
             images.append(image)
         elif result.error is not None:
             continue
-        elif _is_image(block):
-            lines.append(wording.image_not_shown.format(kind=_media_type(block)))
+        elif is_image(block):
+            lines.append(wording.image_not_shown.format(kind=media_type(block)))
         else:
             lines.append(render([block]))
-    text = "\n".join(filter(None, (shorten("\n".join(lines), limit), result.note)))
+    note = result.note if result.error is None else ""  # which has it already
+    text = "\n".join(filter(None, (shorten("\n".join(lines), limit), note)))
     if not images or image_support is ImageSupport.AFTER_RESULTS:
         return text or "(an image, shown below)", images
     return [*([{"type": "text", "text": text}] if text else []), *images], []
-
-
-def _is_image(block: Mapping[str, JSON]) -> bool:
-    return block.get("type") in ("image", "image_url") or _media_type(block).startswith("image/")
-
-
-def _media_type(block: Mapping[str, JSON]) -> str:
-    source = block.get("resource") if isinstance(block.get("resource"), dict) else block
-    found = cast(Mapping[str, JSON], source)
-    return str(found.get("mimeType") or found.get("mime_type") or "")
-
-
-def _image_block(block: Mapping[str, JSON]) -> dict[str, JSON] | None:
-    """LangChain's block for the image; None if providers would refuse it."""
-    resource = block.get("resource")
-    data = resource.get("blob") if isinstance(resource, dict) else block.get("data") or block.get("base64")
-    if not isinstance(data, str) or len(data) > _MAX_IMAGE_CHARS or _media_type(block) not in _IMAGE_TYPES:
-        return None
-    return {"type": "image", "base64": data, "mime_type": _media_type(block)}
 
 
 def image_blocks(images: Sequence[tuple[str, Blocks]], wording: Wording) -> Blocks:

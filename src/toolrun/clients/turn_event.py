@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import Progress
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
+    from langchain_core.messages.ai import UsageMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,19 @@ class Ended(StrEnum):
     """The model used all its calls, and was asked to answer without tools."""
     TIME = "time"
     """The time for tools ran out, and the model was asked to answer without them."""
+    REFUSED = "refused"
+    """The model refused to answer. Calls in such an answer are not run."""
+    FILTERED = "filtered"
+    """A filter of the provider stopped the answer. Calls in such an answer are not run."""
+    EMPTY = "empty"
+    """The model said nothing, and again nothing when it was asked once more."""
+    MALFORMED = "malformed"
+    """The model made calls that cannot be read, and did so again when it was asked once more."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether there is no answer."""
+        return self in (Ended.REFUSED, Ended.FILTERED, Ended.EMPTY, Ended.MALFORMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +95,31 @@ class Usage:
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    """Input tokens that came from the provider's cache; a part of `input_tokens`."""
+    cache_write_tokens: int = 0
+    """Input tokens that the provider put into its cache; a part of `input_tokens`."""
+    reasoning_tokens: int = 0
+    """Output tokens that the model spent on thinking; a part of `output_tokens`."""
 
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    def plus(self, used: UsageMetadata | None) -> Usage:
+        """The usage together with that of another answer."""
+        if used is None:
+            return self
+        read, written = used.get("input_token_details", {}), used.get("output_token_details", {})
+        # Anthropic's package counts cache writes by their lifetime, and then not as a whole.
+        cached = [read.get(key) for key in ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")]
+        return Usage(
+            self.input_tokens + used["input_tokens"],
+            self.output_tokens + used["output_tokens"],
+            self.cache_read_tokens + (read.get("cache_read") or 0),
+            self.cache_write_tokens + sum(cast(int, it or 0) for it in cached),
+            self.reasoning_tokens + (written.get("reasoning") or 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)

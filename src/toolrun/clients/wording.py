@@ -21,6 +21,7 @@ _PLACEHOLDERS: Final[Mapping[str, Mapping[str, str | int | float]]] = {
     "answer_after_rounds": {"limit": 10},
     "answer_after_calls": {"limit": 100},
     "image_not_shown": {"kind": "image/png"},
+    "content_not_shown": {"kind": "audio"},
     "images_follow": {"names": "camera"},
 }
 """The placeholders of each text, with examples. Texts that are not listed here have none."""
@@ -39,13 +40,20 @@ class Wording:
     time_over: str
     time_interrupted: str
     closed: str
+    stopped: str
+    malformed: str
     answer_after_repeats: str
     answer_after_rounds: str
     answer_after_calls: str
     answer_after_time: str
+    ask_after_empty: str
+    ask_after_malformed: str
     no_answer: str
+    no_question: str
+    no_beginning: str
     broken_off: str
     image_not_shown: str
+    content_not_shown: str
     images_follow: str
 
     @classmethod

@@ -17,6 +17,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from toolrun.errors import ConfigError, UsageError
@@ -96,7 +97,7 @@ class ScriptedModel(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        return self.bind(tools=[] if tool_choice == "none" else list(tools), **options)
+        return self.bind(tools=[] if tool_choice == "none" else [convert_to_openai_tool(it) for it in tools], **options)
 
     def _next(
         self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]]

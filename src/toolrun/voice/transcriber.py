@@ -29,6 +29,7 @@ from toolrun.voice.speakable import speakable
 from toolrun.voice.voice_event import Answered, Heard, Listener, Outcome, ToolActivity, Utterance, VoiceEvent
 
 if TYPE_CHECKING:
+    from toolrun.clients.loop import Turn
     from toolrun.clients.model_client import ModelClient
 
 logger = logging.getLogger("toolrun.voice")
@@ -56,6 +57,7 @@ class BackgroundTranscriber:
         self._waiting: deque[Utterance] = deque()
         self._turn: asyncio.Task[Reply] | None = None
         self._failure: ToolFinished | None = None
+        self._asked: Turn | None = None
         """The last call of the running turn, if it failed."""
         self._is_running = False
         self._changed = ChangeSignal()
@@ -120,7 +122,7 @@ class BackgroundTranscriber:
                 await self._changed.wait()
             utterance = self._waiting.popleft()
             history = self._memory.recall(self._clock())
-            self._client.interrupted = self._failure = None
+            self._failure = self._asked = None
             turn = self._turn = asyncio.create_task(self._ask(utterance, history))
             self._changed.notify()
             try:
@@ -141,18 +143,20 @@ class BackgroundTranscriber:
                 self._emit(ToolActivity(utterance, event, self._failure_phrase()))
 
         try:
-            return await self._client.query(utterance.text, history, on_event=on_event)
+            self._asked = self._client.turn(utterance.text, history)
+            return await self._asked.run(on_event)
         except ModelContextError as error:
             if not history or _has_used_tools(error.messages, history):
                 raise
             logger.warning("the conversation is too long for the model and is forgotten")
-            return await self._client.query(utterance.text, on_event=on_event)
+            self._asked = self._client.turn(utterance.text)
+            return await self._asked.run(on_event)
 
     def _finish_turn(self, utterance: Utterance, history: list[BaseMessage], turn: asyncio.Task[Reply]) -> None:
         """Remember the conversation of a finished turn, and emit its outcome."""
         error = None if turn.cancelled() else turn.exception()
         if turn.cancelled():
-            messages = self._client.interrupted or [*history, HumanMessage(content=utterance.text)]
+            messages = (self._asked and self._asked.interrupted) or [*history, HumanMessage(content=utterance.text)]
             self._memory.keep(messages, self._clock())
             self._answer(utterance, "", Outcome.INTERRUPTED)
         elif error is None:

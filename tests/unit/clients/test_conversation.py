@@ -8,7 +8,9 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
-from toolrun.clients.conversation import is_cut_off, merge_chunks, normalise_answer, repair_history, tool_message
+from toolrun.clients.conversation import merge_chunks, normalise_answer, repair_history, stopped_by, tool_message
+from toolrun.clients.provider import Provider
+from toolrun.clients.turn_event import Ended
 from toolrun.clients.wording import Wording
 from toolrun.result import ToolCall
 
@@ -111,11 +113,11 @@ def test_text_that_says_nothing_is_recorded_as_none() -> None:
     ],
 )
 def test_an_answer_that_the_limit_on_tokens_ended_is_known(metadata: dict[str, Any], expected: bool) -> None:
-    assert is_cut_off(AIMessage(content="", response_metadata=metadata)) is expected
+    assert (stopped_by(AIMessage(content="", response_metadata=metadata)) is Ended.LENGTH) is expected
 
 
 def repaired(*messages: BaseMessage, origin: str = "") -> list[BaseMessage]:
-    return repair_history(messages, WORDING, set(), origin)
+    return repair_history(messages, WORDING, set(), Provider("Test", "openai", origin))
 
 
 def test_a_complete_history_is_left_as_it_is() -> None:
@@ -172,7 +174,7 @@ def test_what_only_another_provider_can_read_is_left_out() -> None:
 
 
 def test_a_history_may_be_pairs_of_role_and_text() -> None:
-    assert repair_history([("user", "Hello"), ("assistant", "Hi.")], WORDING, set()) == [
+    assert repair_history([("user", "Hello"), ("assistant", "Hi.")], WORDING, set(), Provider("Test", "openai")) == [
         HumanMessage("Hello"),
         AIMessage("Hi."),
     ]

@@ -136,18 +136,18 @@ def tools() -> ToolManager:
 
 async def play(chaos: Chaos, client: ModelClient, history: list[BaseMessage]) -> list[BaseMessage]:
     """One turn, which may be cancelled at any point. The conversation after it."""
-    turn = asyncio.ensure_future(client.query("Go on.", history))
+    asked = client.turn("Go on.", history)
+    turn = asyncio.ensure_future(asked.run())
     if chaos.random.random() < 0.3:
         for _ in range(chaos.random.randrange(40)):
             await asyncio.sleep(0)
         turn.cancel()
-    client.interrupted = None
     try:
         return (await turn).messages
     except ModelError as error:
         return list(error.messages)
     except asyncio.CancelledError:
-        return client.interrupted or []  # none: it was cancelled before it began
+        return asked.interrupted or []  # none: it was cancelled before it began
 
 
 @pytest.fixture

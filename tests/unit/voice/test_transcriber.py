@@ -330,7 +330,7 @@ async def test_a_failed_call_has_words_and_they_are_the_answer_if_the_model_has_
         await asyncio.Event().wait()
 
     executor.manager.add(slow)
-    bench = Bench(executor, [call("slow"), " ", call("switch", device="x"), "\n", " "])
+    bench = Bench(executor, [call("slow"), " ", " ", call("switch", device="x"), "\n", "", " ", ""])
     async with bench.running():
         assert (await bench.say("slow")).speech == "The smart home system is taking too long to respond."
         assert (await bench.say("x on")).speech == PHRASES.tool["tool_error"]

@@ -28,6 +28,8 @@ from toolrun.text import suggestion
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from toolrun.clients.loop import Turn
+
 _PROMPT: Final = "> "
 
 
@@ -93,13 +95,13 @@ class Chat:
 
     def _answer(self, question: str) -> None:
         display = Display(self._output, self._redactor, streams=True)
-        self._client.interrupted = None
+        turn = self._client.turn(question, self._history)
         try:
-            self._history = self._loop_thread.run(self._ask(question, display))
+            self._history = self._loop_thread.run(self._ask(turn, display))
         except Interrupted:
             display.end_line()
             inform("\nInterrupted.")
-            self._history = self._client.interrupted or self._history
+            self._history = turn.interrupted or self._history
         except ModelError as error:
             display.end_line()
             complain(str(error))
@@ -108,10 +110,10 @@ class Chat:
             display.end_line()
             complain(str(error))
 
-    async def _ask(self, question: str, display: Display) -> list[BaseMessage]:
+    async def _ask(self, turn: Turn, display: Display) -> list[BaseMessage]:
         await wait_for_servers(self._runtime)
         history = self._history
-        async with contextlib.aclosing(self._client.stream(question, history)) as events:
+        async with contextlib.aclosing(turn.stream()) as events:
             async for event in events:
                 display.show(event)
                 if isinstance(event, Done):

@@ -7,9 +7,9 @@ schema.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolrun.clients.dialect.anthropic import ANTHROPIC
 from toolrun.clients.dialect.dialect import Dialect
@@ -18,6 +18,7 @@ from toolrun.clients.dialect.mcp import MCP
 from toolrun.clients.dialect.openai import OPENAI
 from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import unparse
+from toolrun.clients.sendable import sendable_json, sendable_text
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.schema.value import join
@@ -51,13 +52,27 @@ class Simplification:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """The tools for one request."""
 
+    definitions: list[Definition] = field(default_factory=list)
     tools: list[dict[str, JSON]] = field(default_factory=list)
-    """In the format of the provider, for `bind_tools` of its chat model."""
+    """The definitions in the format of the provider, as they are on the wire."""
     report: list[Simplification] = field(default_factory=list)
     _sent: dict[str, _SentTool] = field(default_factory=dict)
+
+    @property
+    def sent_names(self) -> Collection[str]:
+        return self._sent.keys()
 
     def name_of(self, sent_name: str) -> str:
         """The name of the tool that was sent under this one. Unknown names are returned: the executor refuses them."""
@@ -131,7 +146,9 @@ def _add(offer: Offer, tool: Any, public: str, sent_name: str, dialect: Dialect)
     description = str(getattr(tool, "description", "") or "").strip()
     if phrases:
         description = f"{description}\nArguments: {'; '.join(phrases)}.".lstrip()
-    offer.tools.append(dialect.render(sent_name, description, adapted))
+    definition = Definition(sent_name, sendable_text(description), cast(Schema, sendable_json(adapted)))
+    offer.definitions.append(definition)
+    offer.tools.append(dialect.render(definition.name, definition.description, definition.parameters))
     offer._sent[sent_name] = _SentTool(tool.name, schema, renamed, dialect.parses_text)
 
 

@@ -23,6 +23,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
 
 from toolrun.clients.extra import missing
@@ -82,7 +83,9 @@ class LocalChatModel(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        return self.bind(tools=[] if tool_choice == "none" else list(tools), **options)
+        """`tool_choice="none"`: the model sees the tools and what they returned, but can only answer."""
+        converted = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=converted, may_call=tool_choice != "none", **options)
 
     def _generate(
         self,
@@ -153,6 +156,7 @@ class _Completion:
         messages: Sequence[BaseMessage],
         stop: Sequence[str] | None,
         tools: Sequence[Any] = (),
+        may_call: bool = True,
         **more: Any,
     ) -> None:
         offered = constrained.function_definitions(tools)
@@ -172,7 +176,7 @@ class _Completion:
             **more,
         }
         if offered:
-            schema = {"name": "reply", "schema": constrained.output_schema(offered)}
+            schema = {"name": "reply", "schema": constrained.output_schema(offered if may_call else ())}
             self._body["response_format"] = {"type": "json_schema", "json_schema": schema}
 
     def run(self, on_piece: Callable[[dict[str, Any]], bool]) -> None:
@@ -266,7 +270,7 @@ class LocalClient(ModelClient):
         """`options` are those of `LocalChatModel`: `context`, `max_tokens`, `temperature`, `threads`."""
         chat_model = LocalChatModel(path, **options)
         super().__init__(chat_model, executor, system=system, limits=limits, wording=wording)
-        self.provider = Provider(_LABEL, "openai")
+        self.provider = Provider(_LABEL, "openai", no_tools="none")
         self.about = About(_LABEL, chat_model.model, str(path))
 
     async def _find_capabilities(self) -> Capabilities:
