@@ -111,7 +111,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """What a model reads."""
-        text = None if self.rendered is None else shorten(self.rendered, self.max_chars)
+        text = self.rendered
         if text is None and self.error is None:
             text = shorten(render(list(self.content) or self.result), self.max_chars)
         elif text is None:

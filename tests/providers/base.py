@@ -132,6 +132,11 @@ class Server:
         self._script.extend(steps)
         return self
 
+    def forget(self) -> None:
+        """Leave out what is left of the script, and the rules that were broken so far."""
+        self._script.clear()
+        self.violations.clear()
+
     @property
     def remaining(self) -> int:
         return len(self._script)
@@ -247,13 +252,43 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        self._exchange(json.loads(raw) if raw else {})
+        try:
+            self._exchange(_strict_json(raw) if raw else {})
+        except ValueError as error:
+            self.owner.violations.append(f"the body is not JSON: {error}")
+            self.send_error(400)
 
     def _exchange(self, body: Body) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         exchange = Exchange(self, Request(self.command, self.path, headers, body))
         with contextlib.suppress(ConnectionError):
             self.owner.answer(exchange)
+
+
+def _strict_json(raw: bytes) -> Body:
+    """The body as providers read it: no NaN, no halves of surrogate pairs, not too deep. Raises ValueError."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    body: Body = json.loads(raw.decode("utf-8", "strict"), parse_constant=refuse)
+    json.dumps(body, ensure_ascii=False).encode()
+    level, deepest, is_string, is_escaped = 0, 0, False, False
+    for byte in raw:
+        if is_escaped:
+            is_escaped = False
+        elif is_string:
+            is_escaped, is_string = byte == ord("\\"), byte != ord('"')
+        elif byte == ord('"'):
+            is_string = True
+        elif byte in b"[{":
+            level += 1
+            deepest = max(deepest, level)
+        elif byte in b"]}":
+            level -= 1
+    if deepest > 128:
+        raise ValueError(f"{deepest} levels")
+    return body
 
 
 def pieces(text: str, size: int) -> list[str]:

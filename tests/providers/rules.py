@@ -5,6 +5,8 @@ The servers enforce these on every request; the property test of the loop applie
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,6 +94,8 @@ def _anthropic_block(block: Body, role: str) -> str | None:
             return _anthropic_result(block, role)
         case "image":
             return _anthropic_image(block)
+        case "document" if role == "user":
+            return None
         case "thinking":
             return None if block.get("signature") else "thinking.signature: Field required"
         case other:
@@ -114,6 +118,13 @@ def _anthropic_result(block: Body, role: str) -> str | None:
 
 def _anthropic_image(block: Body) -> str | None:
     source = block.get("source") or {}
+    if source.get("type") == "base64":
+        try:
+            base64.b64decode(source.get("data"), validate=True)
+        except (TypeError, ValueError):
+            return "image.source.base64.data: invalid base64 data"
+    if source.get("type") == "url" and not re.match("https?://", source.get("url", "")):
+        return "image.source.url: Only HTTPS URLs are supported"
     if source.get("type") == "base64" and source.get("media_type") not in _IMAGES:
         return f"image.source.base64.media_type: Input should be one of {', '.join(sorted(_IMAGES))}"
     return None
@@ -156,6 +167,65 @@ def _anthropic_needs_tools(body: Body) -> str | None:
     return None
 
 
+def openai_problem(body: Body) -> str | None:
+    """What Chat Completions answers with status 400."""
+    for index, tool in enumerate(body.get("tools") or []):
+        if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", tool["function"]["name"]):
+            return f"Invalid 'tools[{index}].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."
+    open_ids: list[str] = []
+    met: set[str] = set()
+    for index, message in enumerate(body["messages"]):
+        content = message.get("content")
+        if message["role"] not in ("system", "developer", "user", "assistant", "tool"):
+            return f"Invalid value: '{message['role']}' for messages[{index}].role"
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in open_ids:
+                return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
+            open_ids.remove(message["tool_call_id"])
+            if not isinstance(content, str) and any(block["type"] != "text" for block in content):
+                return f"messages[{index}]: tool messages may only have content of the type 'text'."
+            continue
+        if open_ids:
+            return f"These tool_call_ids did not have response messages: {', '.join(open_ids)}"
+        calls = message.get("tool_calls") or []
+        if content is None and not calls:
+            return f"Invalid value for 'content' of messages[{index}]: expected a string, got null."
+        if message["role"] == "user" and not content:
+            return f"messages[{index}]: the content of a user is empty"  # not refused, but nothing to answer
+        problem = next(filter(None, (_openai_block(block, message["role"]) for block in _parts(content))), None)
+        if problem:
+            return f"messages[{index}].content: {problem}"
+        for call in calls:
+            if not 0 < len(call["id"]) <= 40:
+                return f"Invalid 'messages[{index}].tool_calls[0].id': string too long, maximum length 40."
+            if call["id"] in met:
+                return f"messages[{index}]: Duplicate value for 'tool_call_id' of '{call['id']}'"
+            if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"]):
+                return f"Invalid 'messages[{index}].tool_calls[0].function.name'"
+            if not isinstance(json.loads(call["function"]["arguments"]), dict):
+                return f"messages[{index}]: arguments are not an object"
+            met.add(call["id"])
+        open_ids = [call["id"] for call in calls]
+    return f"These tool_call_ids did not have response messages: {open_ids}" if open_ids else None
+
+
+def _parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else []
+
+
+def _openai_block(block: Any, role: str) -> str | None:
+    match block.get("type"):
+        case "text":
+            return None if isinstance(block.get("text"), str) else "expected a text"
+        case "image_url" if role == "user":
+            url = block["image_url"]["url"]
+            return None if re.match(r"https?://|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*$", url) else url
+        case "file" | "input_audio" if role == "user":
+            return None
+        case other:
+            return f"Invalid value: '{other}'"
+
+
 def ollama_problem(body: Body) -> str | None:
     """What Ollama answers with status 400, and what it does not notice but no model can make sense of.
 
@@ -172,6 +242,13 @@ def ollama_problem(body: Body) -> str | None:
     for index, message in enumerate(body["messages"]):
         if message["role"] not in ("system", "user", "assistant", "tool"):
             return f"messages.{index}: invalid role"
+        for image in message.get("images") or []:
+            try:
+                base64.b64decode(image, validate=True)
+            except ValueError:
+                return f"messages.{index}: illegal base64 data"
+        if not isinstance(message.get("content") or "", str):
+            return "json: cannot unmarshal array into Go struct field Message.content of type string"
         if message["role"] == "tool":
             if not open_calls:
                 return f"messages.{index}: a result of no call"

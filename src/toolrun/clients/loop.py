@@ -18,7 +18,7 @@ from toolrun.clients.model_error import (
     ModelError,
     ModelTimeoutError,
     ModelUnavailableError,
-    is_malformed_call,
+    is_malformed_answer,
     translate,
 )
 from toolrun.clients.round import Emit, Round
@@ -205,7 +205,7 @@ class Turn:
         except BaseException as error:
             self._say(spoken.rest())
             said = sendable_text("".join(chunk.text for chunk in chunks))
-            if is_malformed_call(error):
+            if is_malformed_answer(error):
                 return AIMessage(content=said, response_metadata={"finish_reason": "malformed_function_call"})
             if said.strip():
                 self.messages.append(AIMessage(content=said + self._wording.broken_off))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -47,7 +48,8 @@ def cleaned_answer(message: AIMessage) -> AIMessage:
     else:
         content = [_sendable_block(block) for block in message.content if not _is_blank(block)]
     more = {key: value for key, value in message.additional_kwargs.items() if key not in _UNSENT}
-    return _updated(message, content=content, additional_kwargs=cast(dict[str, Any], sendable_json(more)))
+    more = cast(dict[str, Any], sendable_json(more))
+    return _updated(message, content=content, additional_kwargs=more, name=_sendable_name(message.name))
 
 
 def cleaned_words(message: BaseMessage, shown: Shown) -> BaseMessage:
@@ -56,8 +58,12 @@ def cleaned_words(message: BaseMessage, shown: Shown) -> BaseMessage:
         content: Content = "" if message.content.isspace() else sendable_text(message.content)
     else:
         content = [_shown_block(block, shown) for block in message.content if not _is_blank(block)]
-    name = message.name if message.name and message.name.isidentifier() and message.name.isascii() else None
-    return _updated(message, content=content, name=name)
+    return _updated(message, content=content, name=_sendable_name(message.name))
+
+
+def _sendable_name(name: str | None) -> str | None:
+    """The name of who speaks, which OpenAI gets, too; None if it would refuse it."""
+    return name if name and re.fullmatch("[A-Za-z0-9_-]{1,64}", name) else None
 
 
 def cleaned_result(message: ToolMessage, shown: Shown) -> tuple[ToolMessage, list[dict[str, Any]]]:
@@ -81,14 +87,22 @@ def _is_blank(block: object) -> bool:
     return not text or (isinstance(text, str) and not text.strip())
 
 
-def _sendable_block(block: str | dict[Any, Any]) -> str | dict[Any, Any]:
-    return sendable_text(block) if isinstance(block, str) else cast(dict[Any, Any], sendable_json(block))
+def _text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": sendable_text(text)}
 
 
-def _shown_block(block: str | dict[Any, Any], shown: Shown) -> str | dict[Any, Any]:
+def _sendable_block(block: str | dict[Any, Any]) -> dict[Any, Any]:
+    if isinstance(block, str):
+        return _text_block(block)
+    if block.get("type") == "text" and not isinstance(block["text"], str):
+        block = {**block, "text": str(block["text"])}
+    return cast(dict[Any, Any], sendable_json(block))
+
+
+def _shown_block(block: str | dict[Any, Any], shown: Shown) -> dict[Any, Any]:
     """A block of a user: text and images in LangChain's form, others if the provider takes them."""
     if isinstance(block, str):
-        return sendable_text(block)
+        return _text_block(block)
     known = shown.provider.content_blocks
     if block.get("type") == "text":
         return {**block, "text": sendable_text(str(block["text"]))}
@@ -101,12 +115,10 @@ def _shown_block(block: str | dict[Any, Any], shown: Shown) -> str | dict[Any, A
 
 def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
     if isinstance(block, str):
-        return {"type": "text", "text": sendable_text(block)}
+        return _text_block(block)
     if is_image(block):
         return _image(block, shown) or _note(shown.wording.image_not_shown, media_type(block) or "image")
-    if block.get("type") == "text":
-        return {"type": "text", "text": sendable_text(str(block["text"]))}
-    return {"type": "text", "text": render([sendable_json(block)])}
+    return _text_block(str(block["text"]) if block.get("type") == "text" else render([sendable_json(block)]))
 
 
 def _image(block: Mapping[str, Any], shown: Shown) -> dict[str, Any] | None:

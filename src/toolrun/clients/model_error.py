@@ -190,8 +190,8 @@ def translate(error: BaseException, about: About, *, was_answering: bool = False
     return error_class(message, status=status, retry_after=_retry_after(error))
 
 
-def is_malformed_call(error: BaseException) -> bool:
-    """Whether a provider package could not read the calls of an answer: a mistake of the model, not of the provider."""
+def is_malformed_answer(error: BaseException) -> bool:
+    """Whether a package could not read the calls or the characters of an answer: the model's mistake."""
     if isinstance(error, RecursionError) or any(
         f"{cls.__module__}.{cls.__qualname__}" == "langchain_core.exceptions.OutputParserException"
         for cls in type(error).__mro__
@@ -200,7 +200,8 @@ def is_malformed_call(error: BaseException) -> bool:
     problems = getattr(error, "errors", None)  # pydantic's ValidationError
     if not isinstance(error, ValueError) or not callable(problems):
         return False
-    return any("tool_calls" in problem.get("loc", ()) for problem in problems(include_url=False, include_input=False))
+    found = problems(include_url=False, include_input=False)
+    return any("tool_calls" in it["loc"] or it["type"] == "string_unicode" for it in found)
 
 
 def _status(error: BaseException) -> int | None:

@@ -72,7 +72,11 @@ def render_result(
     if limit is None or (result.max_chars is not None and result.max_chars < limit):
         limit = result.max_chars
     if not has_images(result):
-        return (result if limit == result.max_chars else replace(result, max_chars=limit)).text, []
+        if limit == result.max_chars:
+            return result.text, []
+        if result.rendered is not None:  # a large one is not rendered a second time
+            return shorten(result.text, limit), []
+        return replace(result, max_chars=limit).text, []
     lines: list[str] = [] if result.error is None else [result.text]  # which has the text of all blocks
     images: Blocks = []
     for block in result.content:
