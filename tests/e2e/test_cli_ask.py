@@ -94,8 +94,75 @@ def test_json_has_text_calls_usage_and_end(project: Path) -> None:
     [call] = answer.pop("calls")
     assert call.pop("execution_time_ms") >= 0
     assert call == {"arguments": {"a": 2, "b": 3}, "success": True, "result": 5, "tool_name": "add"}
-    assert answer.pop("usage").keys() == {"input_tokens", "output_tokens"}
+    assert answer.pop("usage").keys() == {
+        "input_tokens",
+        "output_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+    }
     assert answer == {"text": "It is five.", "ended": "answer", "model": "ollama:qwen3:0.6b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind", "called"),
+    [
+        (["Hello", "--model", "ollama:qwen3:0.6b"], 1, "ModelUnavailableError", 0),
+        (["Add", "--model", "scripted:script.json"], 2, "UsageError", 1),
+        (["Hello", "--model", "gpt-9"], 2, "ConfigError", 0),
+        (["Hello"], 2, "ConfigError", 0),
+        ([" "], 2, "UsageError", 0),
+        (["Hello", "--config", "nothing.toml"], 2, "ConfigError", 0),
+        (["Hello", "--model", "anthropic:claude-haiku-5-5"], 2, "ModelAuthError", 0),
+    ],
+)
+def test_json_is_one_object_also_when_there_is_no_answer(
+    project: Path, arguments: list[str], code: int, kind: str, called: int
+) -> None:
+    write_script(project, {"calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]})
+    done = ask(project, *arguments, "--json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == code, done.stderr
+    assert answer.keys() == {"text", "calls", "usage", "ended", "model", "error"}
+    assert (answer["ended"], answer["text"], len(answer["calls"])) == ("error", "", called)
+    assert answer["error"]["message"].splitlines()[0] in done.stderr or kind == "UsageError"
+    assert answer["error"]["kind"] == kind
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_can_be_read_whatever_the_model_says_and_the_terminal_writes(project: Path, encoding: str) -> None:
+    calls = [{"name": "add", "raw": '{"a": NaN, "b": "\\ud800", "c": "é"}'}]
+    model = write_script(project, {"calls": calls}, {"text": 'é "quoted"\n\x1b[31m \ud800'})
+    done = ask(project, "Héllo", "--model", model, "--json", PYTHONIOENCODING=encoding)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    answer = json.loads(done.stdout, parse_constant=refuse)
+    assert answer["text"] == 'é "quoted"\n\x1b[31m \ufffd'
+    assert answer["calls"][0]["arguments"] == {"a": None, "b": "\ufffd", "c": "é"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "ended", "note"),
+    [
+        ([{"text": "No.", "stop": "refusal"}], "refused", "refused"),
+        ([{"text": "I", "stop": "content_filter"}], "filtered", "filter"),
+        ([{"text": ""}, {"text": " "}], "empty", "said nothing"),
+        ([{"stop": "MALFORMED_FUNCTION_CALL"}] * 2, "malformed", "cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_an_answer_that_is_none_is_exit_code_1(
+    project: Path, answers: list[object], ended: str, note: str, flags: list[str]
+) -> None:
+    done = ask(project, "Hello", "--model", write_script(project, *answers), *flags)
+    assert done.returncode == 1
+    assert note in done.stderr
+    if flags:
+        assert json.loads(done.stdout)["ended"] == ended
+    else:
+        assert done.stdout in ("", "No.\n", "I\n")
 
 
 def test_on_a_terminal_the_answer_is_shown_as_it_comes_with_the_calls_in_between(project: Path) -> None:

@@ -23,6 +23,9 @@ _KINDS = {
 class AnthropicServer(Server):
     """Use it as `ChatAnthropic(base_url=server.url, api_key=…)`. Any key will do, none will not."""
 
+    cached = (0, 0)
+    """Tokens that come from the cache, and that go into it."""
+
     def answer(self, exchange: Exchange) -> None:
         if exchange.path != "/v1/messages":
             self.others.append(exchange.request)
@@ -77,8 +80,8 @@ class AnthropicServer(Server):
             "usage": {
                 "input_tokens": len(json.dumps(body)) // 4,
                 "output_tokens": len(json.dumps(content)) // 4,
-                "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": self.cached[1],
+                "cache_read_input_tokens": self.cached[0],
             },
         }
 

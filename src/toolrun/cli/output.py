@@ -52,7 +52,8 @@ class Output:
         """Print a value as JSON: indented on a terminal, on one line in a pipe."""
         import json
 
-        self.text(json.dumps(value, ensure_ascii=False, indent=2 if self.is_terminal else None))
+        is_unicode = (self._stream.encoding or "").lower().replace("-", "").startswith("utf")
+        self.text(json.dumps(value, ensure_ascii=not is_unicode, indent=2 if self.is_terminal else None))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         """Print rows: aligned with spaces in a pipe, with headings and colours on a terminal."""

@@ -36,6 +36,10 @@ _NOTES: Final = {
     Ended.ROUNDS: "The model reached its limit on rounds ([model] rounds), and was asked to answer without tools.",
     Ended.CALLS: "The model reached its limit on calls ([model] calls), and was asked to answer without tools.",
     Ended.TIME: "The model reached its time limit ([model] time), and was asked to answer without tools.",
+    Ended.REFUSED: "The model refused to answer.",
+    Ended.FILTERED: "The provider's filter stopped the answer.",
+    Ended.EMPTY: "The model said nothing, even when it was asked again.",
+    Ended.MALFORMED: "The model made tool calls that cannot be read, even when it was asked again.",
 }
 
 
@@ -74,11 +78,12 @@ async def wait_for_servers(runtime: Runtime) -> None:
 class Display:
     """Shows one turn as it happens."""
 
-    def __init__(self, output: Output, redactor: Redactor, *, streams: bool) -> None:
+    def __init__(self, output: Output, redactor: Redactor, *, streams: bool, prints_answer: bool = True) -> None:
         """`streams`: show the answer as it arrives, with everything that the model says before it."""
         self._output = output
         self._redactor = redactor
-        self._streams = streams
+        self._streams = streams and prints_answer
+        self._prints_whole = prints_answer and not streams
         self._is_in_line = False
         self._pending = ""
 
@@ -94,13 +99,11 @@ class Display:
             case ToolFinished(call=call, result=result):
                 self._note(f"{call.name} {self._outcome(result)}")
             case Done(reply=reply):
-                if not self._streams:
+                if self._prints_whole and (reply.text or not reply.ended.is_failure):
                     self._output.text(reply.text)
                 self.end_line()
                 if reply.ended in _NOTES:
                     inform(_NOTES[reply.ended])
-                if not reply.text.strip():
-                    inform("The model said nothing.")
 
     def end_line(self) -> None:
         """Start a new line, unless the output is at the start of one."""

@@ -45,9 +45,9 @@ def _read_call(body: str, known_names: Collection[str]) -> ToolCall | None:
     except (ValueError, RecursionError):
         return None
     key = next((key for key in _ARGUMENTS if value.keys() == {"name", key}), None)
-    if key is None or value["name"] not in known_names or not isinstance(value[key], dict):
+    if key is None or not isinstance(value["name"], str) or not isinstance(value[key], dict):
         return None
-    return ToolCall("", value["name"], value[key])
+    return ToolCall("", value["name"], value[key]) if value["name"] in known_names else None
 
 
 class SpokenText:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+_THOUGHT_TAG: Final = re.compile(r"(?<!`)<(/?)(?:think|thinking|thought|reasoning)\b[^<>]{0,100}>(?!`)", re.IGNORECASE)
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _RULE: Final = re.compile(r" {0,3}([-*_=])(?:[ \t]*\1){2,}[ \t]*")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
@@ -89,7 +90,8 @@ def speakable(markdown: str) -> str:
     """The text without markup, in sentences, on one line."""
     sentences: list[str] = []
     paragraph: list[str] = []
-    for line in [*_without_code(unicodedata.normalize("NFC", markdown).splitlines()), ""]:
+    said = _without_thoughts(unicodedata.normalize("NFC", markdown))
+    for line in [*_without_code(said.splitlines()), ""]:
         quoted = _QUOTE.match(line)
         content = line[quoted.end() :] if quoted else line
         starts, ends, text = _read_line(content)
@@ -100,6 +102,23 @@ def speakable(markdown: str) -> str:
         if ends:
             _finish(paragraph, sentences)
     return " ".join(sentences)
+
+
+def _without_thoughts(text: str) -> str:
+    """The text without what the model thought. Templates swallow the first tag, and limits on tokens cut the last off."""
+    said: list[str] = []
+    depth = position = 0
+    for tag in _THOUGHT_TAG.finditer(text):
+        if depth == 0:
+            said.append(text[position : tag.start()])
+        if not tag[1]:
+            depth += 1
+        elif depth:
+            depth -= 1
+        else:  # an end without a beginning: everything up to here was a thought
+            said.clear()
+        position = tag.end()
+    return "\n".join(said if depth else [*said, text[position:]])
 
 
 def _without_code(lines: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffect
 from toolrun.json import JSON, Schema
 from toolrun.mcp.call_result import protocol_failure, read_result
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
+from toolrun.mcp.client.known_parameters import known_parameters
 from toolrun.mcp.client.parameter_names import rename
 from toolrun.mcp.client.session import Listed
 from toolrun.mcp.client.supervisor import Supervisor
@@ -61,7 +62,8 @@ class McpTool:
         self._output = _promise(listed)
         properties = listed.schema.get("properties")
         self._known = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
-        self._mapping = {old: str(new) for old, new in settings.parameters.items()}
+        configured = {old: str(new) for old, new in settings.parameters.items()}
+        self._mapping = {**known_parameters(listed.name), **configured}
 
     def rename_arguments(self, arguments: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
         """The arguments under the names that the server knows, and {old: new} of those that were renamed."""
