@@ -204,7 +204,7 @@ async def test_s4_2_1_nothing_is_parsed_by_hand(parts: Parts) -> None:
     assert tool.invoked == [ARGUMENTS]
     assert reply.text == "On."
 
-    qwen = f'<tool_call>{{"name": "{tool.name}", "arguments": {{}}}}</tool_call>'
+    qwen = f'Here: <tool_call>{{"name": "{tool.name}", "arguments": {{}}}}</tool_call>'
     reply = await ModelClient(invented(AIMessageChunk(content=qwen)), executor).query("Turn it on.")
     assert len(executor.executed) == 1, "what only looks like a call in the text is none"
     assert reply.text == qwen

@@ -251,7 +251,7 @@ async def test_calls_that_ollamas_package_cannot_read_are_made_again(
 ) -> None:
     with open_side(kind) as side:
         side.server.play(
-            Step(text="Hm. ", calls=[Asked("add", raw=arguments)]),  # type: ignore[arg-type]
+            Step(text="Hm. ", calls=[Asked("add", raw=arguments)]),
             Step(calls=[Asked("add", {"a": 1, "b": 2})]),
             Step(text="Three."),
         )

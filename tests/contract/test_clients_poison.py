@@ -1,7 +1,7 @@
 """Nothing that a model, a tool, a person or another program says makes a conversation unsendable.
 
-Each poison goes through each provider's package to a server that enforces the provider's rules; then one more turn has to
-succeed, with everything that the first one left in the conversation.
+Each poison goes through each provider's package to a server that enforces the provider's rules; then one more turn
+has to succeed, with everything that the first one left in the conversation.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ async def problem_with(poison: Poison, side: Side) -> str | None:
         server.play(Step(text="Next."))
         followed = await client.query("And now?", history=reply.messages)
         return None if followed.text == "Next." else followed.text
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, the poison did it
         return f"{type(error).__name__}: {error}; {server.violations}"
     finally:
         server.forget()

@@ -14,6 +14,7 @@ from typing import Any
 Body = Mapping[str, Any]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_SHORT_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 
@@ -120,8 +121,8 @@ def _anthropic_image(block: Body) -> str | None:
     source = block.get("source") or {}
     if source.get("type") == "base64":
         try:
-            base64.b64decode(source.get("data"), validate=True)
-        except (TypeError, ValueError):
+            base64.b64decode(str(source.get("data", "?")), validate=True)
+        except ValueError:
             return "image.source.base64.data: invalid base64 data"
     if source.get("type") == "url" and not re.match("https?://", source.get("url", "")):
         return "image.source.url: Only HTTPS URLs are supported"
@@ -170,43 +171,45 @@ def _anthropic_needs_tools(body: Body) -> str | None:
 def openai_problem(body: Body) -> str | None:
     """What Chat Completions answers with status 400."""
     for index, tool in enumerate(body.get("tools") or []):
-        if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", tool["function"]["name"]):
+        if not _SHORT_NAME.fullmatch(tool["function"]["name"]):
             return f"Invalid 'tools[{index}].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."
     open_ids: list[str] = []
     met: set[str] = set()
     for index, message in enumerate(body["messages"]):
-        content = message.get("content")
-        if message["role"] not in ("system", "developer", "user", "assistant", "tool"):
-            return f"Invalid value: '{message['role']}' for messages[{index}].role"
         if message["role"] == "tool":
             if message.get("tool_call_id") not in open_ids:
                 return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
             open_ids.remove(message["tool_call_id"])
-            if not isinstance(content, str) and any(block["type"] != "text" for block in content):
-                return f"messages[{index}]: tool messages may only have content of the type 'text'."
-            continue
-        if open_ids:
-            return f"These tool_call_ids did not have response messages: {', '.join(open_ids)}"
+        elif open_ids:
+            break
         calls = message.get("tool_calls") or []
-        if content is None and not calls:
-            return f"Invalid value for 'content' of messages[{index}]: expected a string, got null."
-        if message["role"] == "user" and not content:
-            return f"messages[{index}]: the content of a user is empty"  # not refused, but nothing to answer
-        problem = next(filter(None, (_openai_block(block, message["role"]) for block in _parts(content))), None)
+        problem = _openai_message(message) or next(filter(None, (_openai_call(call, met) for call in calls)), None)
         if problem:
-            return f"messages[{index}].content: {problem}"
-        for call in calls:
-            if not 0 < len(call["id"]) <= 40:
-                return f"Invalid 'messages[{index}].tool_calls[0].id': string too long, maximum length 40."
-            if call["id"] in met:
-                return f"messages[{index}]: Duplicate value for 'tool_call_id' of '{call['id']}'"
-            if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"]):
-                return f"Invalid 'messages[{index}].tool_calls[0].function.name'"
-            if not isinstance(json.loads(call["function"]["arguments"]), dict):
-                return f"messages[{index}]: arguments are not an object"
-            met.add(call["id"])
-        open_ids = [call["id"] for call in calls]
+            return f"messages[{index}]: {problem}"
+        open_ids += [call["id"] for call in calls]
     return f"These tool_call_ids did not have response messages: {open_ids}" if open_ids else None
+
+
+def _openai_message(message: Body) -> str | None:
+    content, role = message.get("content"), message["role"]
+    if role not in ("system", "developer", "user", "assistant", "tool"):
+        return f"Invalid value: '{role}' for role"
+    if content is None and not message.get("tool_calls"):
+        return "Invalid value for 'content': expected a string, got null."
+    if role == "user" and not content:
+        return "the content of a user is empty"  # not refused, but nothing to answer
+    return next(filter(None, (_openai_block(block, role) for block in _parts(content))), None)
+
+
+def _openai_call(call: Body, met: set[str]) -> str | None:
+    if not 0 < len(call["id"]) <= 40:
+        return "Invalid 'tool_calls[0].id': string too long, maximum length 40."
+    if call["id"] in met:
+        return f"Duplicate value for 'tool_call_id' of '{call['id']}'"
+    met.add(call["id"])
+    if not _SHORT_NAME.fullmatch(call["function"]["name"]):
+        return "Invalid 'tool_calls[0].function.name'"
+    return None if isinstance(json.loads(call["function"]["arguments"]), dict) else "arguments are not an object"
 
 
 def _parts(content: Any) -> list[Any]:
@@ -242,13 +245,9 @@ def ollama_problem(body: Body) -> str | None:
     for index, message in enumerate(body["messages"]):
         if message["role"] not in ("system", "user", "assistant", "tool"):
             return f"messages.{index}: invalid role"
-        for image in message.get("images") or []:
-            try:
-                base64.b64decode(image, validate=True)
-            except ValueError:
-                return f"messages.{index}: illegal base64 data"
-        if not isinstance(message.get("content") or "", str):
-            return "json: cannot unmarshal array into Go struct field Message.content of type string"
+        problem = _ollama_content(message)
+        if problem:
+            return f"messages.{index}: {problem}"
         if message["role"] == "tool":
             if not open_calls:
                 return f"messages.{index}: a result of no call"
@@ -263,6 +262,17 @@ def ollama_problem(body: Body) -> str | None:
                 return f"messages.{index}: a call without a name"
             open_calls += 1
     return f"the last {open_calls} calls have no result" if open_calls else None
+
+
+def _ollama_content(message: Body) -> str | None:
+    for image in message.get("images") or []:
+        try:
+            base64.b64decode(image, validate=True)
+        except ValueError:
+            return "illegal base64 data"
+    if not isinstance(message.get("content") or "", str):
+        return "json: cannot unmarshal array into Go struct field Message.content of type string"
+    return None
 
 
 def ollama_tool(tool: Body) -> dict[str, Any]:

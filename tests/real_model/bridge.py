@@ -1,4 +1,4 @@
-"""Ollama's protocol for a GGUF file: `python bridge.py MODEL.gguf NAME` prints its address and serves until it is ended.
+"""Ollama's protocol for a GGUF file: `python bridge.py MODEL.gguf NAME` prints its address and serves.
 
 It runs in an environment of its own, which has xllamacpp and nothing else. Tools and messages go through the chat
 template in the file; what the model says comes back as it is, and as calls where llama.cpp's parser finds some.

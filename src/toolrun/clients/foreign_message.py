@@ -142,7 +142,7 @@ def _call(given: Mapping[str, Any]) -> Any:
     """A call in any form: `{id, name, args}`, `{id, name, input}`, `{id, function: {name, arguments}}`."""
     function = given.get("function")
     inner = function if isinstance(function, Mapping) else given
-    arguments = next((inner[key] for key in ("args", "input", "arguments", "parameters") if key in inner), {})
+    arguments: Any = next((inner[key] for key in ("args", "input", "arguments", "parameters") if key in inner), {})
     if not isinstance(arguments, dict | str):
         arguments = "" if arguments is None else str(arguments)
     id = given.get("call_id") or given.get("id") or _function_id(inner.get("name"))

@@ -105,7 +105,7 @@ def speakable(markdown: str) -> str:
 
 
 def _without_thoughts(text: str) -> str:
-    """The text without what the model thought. Templates swallow the first tag, and limits on tokens cut the last off."""
+    """The text without what the model thought. A template may swallow the first tag, a limit the last."""
     said: list[str] = []
     depth = position = 0
     for tag in _THOUGHT_TAG.finditer(text):

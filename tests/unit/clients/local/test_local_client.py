@@ -39,7 +39,7 @@ def llama(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Llama]]:
         return SimpleNamespace(model=SimpleNamespace(), cpuparams=threads, cpuparams_batch=threads)
 
     module = SimpleNamespace(Server=Llama, CommonParams=parameters)
-    monkeypatch.setitem(sys.modules, "xllamacpp", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "xllamacpp", module)
     yield Llama
     sys.modules.pop("toolrun.clients.local.local_client", None)
 
