@@ -20,6 +20,7 @@ from providers.anthropic import AnthropicServer
 from providers.base import Server, Step
 from providers.offered import TOOLS
 from providers.ollama import OllamaServer
+from toolrun.clients.bindable import bindable
 from toolrun.clients.dialect import for_provider
 from toolrun.tools.protocol import schema_of
 
@@ -38,7 +39,7 @@ def plain() -> list[dict[str, Any]]:
     ]
 
 
-def ask(server: Server, model: BaseChatModel, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def ask(server: Server, model: BaseChatModel, tools: Sequence[Any]) -> dict[str, Any]:
     """The body of the one request that a question makes."""
     server.play(Step(text="This and that."))
     model.bind_tools(tools).invoke(QUESTION)
@@ -55,9 +56,9 @@ def bodies() -> dict[str, dict[str, Any]]:
         )
         with closing(qwen._client):
             return {
-                "ollama": ask(ollama, qwen, for_provider(TOOLS, "ollama").tools),
+                "ollama": ask(ollama, qwen, bindable(for_provider(TOOLS, "ollama"))),
                 "ollama_without_us": ask(ollama, qwen, plain()),
-                "anthropic": ask(anthropic, claude, for_provider(TOOLS, "anthropic").tools),
+                "anthropic": ask(anthropic, claude, bindable(for_provider(TOOLS, "anthropic"))),
             }
 
 

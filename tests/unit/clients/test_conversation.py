@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
-from toolrun.clients.conversation import merge_chunks, normalise_answer, repair_history, stopped_by, tool_message
+from toolrun.clients.conversation import (
+    begin_with_user,
+    merge_chunks,
+    normalise_answer,
+    repair_history,
+    stopped_by,
+    tool_message,
+)
 from toolrun.clients.provider import Provider
 from toolrun.clients.turn_event import Ended
 from toolrun.clients.wording import Wording
@@ -178,3 +185,82 @@ def test_a_history_may_be_pairs_of_role_and_text() -> None:
         HumanMessage("Hello"),
         AIMessage("Hi."),
     ]
+
+
+def test_the_calls_that_run_are_those_of_langchains_message() -> None:
+    """The raw text only tells which of them LangChain completed by guess."""
+    pieces = [
+        tool_call_chunk(name="add", args='{"a": 1}', id="1", index=0),
+        tool_call_chunk(name="add", args='{"a": 2', id="2", index=1),
+        tool_call_chunk(name="add", args="nonsense", id="3", index=2),
+        tool_call_chunk(name="add", args="", id="4", index=3),
+    ]
+    message = AIMessageChunk(content="", tool_call_chunks=pieces)
+    message.tool_calls[0]["args"] = {"a": "what LangChain says"}
+    answer = normalise_answer(message, set())
+    assert [it.arguments for it in answer.calls] == [{"a": "what LangChain says"}, '{"a": 2', "nonsense", {}]
+    assert [it.id for it in answer.calls] == ["1", "2", "3", "4"]
+
+
+def test_calls_without_raw_text_are_taken_as_they_are() -> None:
+    message = AIMessageChunk(content="", tool_calls=[call("1", a=1)])
+    message.tool_call_chunks = []
+    assert normalise_answer(message, set()).calls == [ToolCall("1", "add", {"a": 1})]
+
+
+@pytest.mark.parametrize("id", ["x" * 41, "a b", "a:b", "ü", "\ud800", ""])
+def test_ids_that_a_provider_refuses_are_replaced_with_their_results(id: str) -> None:
+    asked, result = repaired(AIMessage("", tool_calls=[call(id)]), ToolMessage("fine", tool_call_id=id))
+    assert isinstance(asked, AIMessage)
+    assert isinstance(result, ToolMessage)
+    assert asked.tool_calls[0]["id"] == result.tool_call_id != id
+    assert len(result.tool_call_id) <= 40
+    assert result.content == "fine"
+
+
+def test_an_id_of_40_characters_is_kept() -> None:
+    assert normalise_answer(AIMessage("", tool_calls=[call("x" * 40)]), set()).calls[0].id == "x" * 40
+
+
+def test_instructions_go_to_the_beginning_and_empty_messages_are_left_out() -> None:
+    messages = repaired(HumanMessage("a"), SystemMessage("b"), AIMessage(" "), HumanMessage(""), AIMessage("c"))
+    assert [(it.type, it.content) for it in messages] == [("system", "b"), ("human", "a"), ("ai", "c")]
+
+
+def test_a_conversation_begins_with_a_message_of_the_user() -> None:
+    answer, question = AIMessage("Hello."), HumanMessage("Hi.")
+    assert begin_with_user([SystemMessage("s"), answer], WORDING) == [
+        SystemMessage("s"),
+        HumanMessage(WORDING.no_beginning),
+        answer,
+    ]
+    assert begin_with_user([question, answer], WORDING) == [question, answer]
+
+
+def test_images_follow_the_results_where_a_result_is_text_only() -> None:
+    image = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+    history = [AIMessage("", tool_calls=[call("1")]), ToolMessage([image], tool_call_id="1"), HumanMessage("Well?")]
+    _, result, following, _ = repaired(*history)
+    assert (result.content, following.content) == ("(no output)", [image])
+    shows = Provider("Test", "openai", shows_images_in_results=True)
+    _, result, _ = repair_history(history, WORDING, set(), shows)
+    assert result.content == [image]
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ({"stop_reason": "refusal"}, Ended.REFUSED),
+        ({"finish_reason": "content_filter"}, Ended.FILTERED),
+        ({"finish_reason": "SAFETY"}, Ended.FILTERED),
+        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, Ended.MALFORMED),
+        ({"finish_reason": "stop"}, None),
+        ({"finish_reason": 7}, None),
+    ],
+)
+def test_the_reasons_of_providers_are_known(reason: dict[str, Any], expected: Ended | None) -> None:
+    assert stopped_by(AIMessage("", response_metadata=reason)) is expected
+
+
+def test_openais_refusal_is_known() -> None:
+    assert stopped_by(AIMessage("", additional_kwargs={"refusal": "I cannot."})) is Ended.REFUSED

@@ -116,3 +116,27 @@ def test_whatever_is_written_no_markup_is_left(written: str) -> None:
 def test_a_long_text_of_nothing_but_markup_comes_to_an_end(part: str) -> None:
     for long in (part * 5_000, f"a|b\n-|-\n{part * 5_000}", f"[x]({part * 5_000}"):
         assert not re.search(r"[*_`|<>\[\]\\]", speakable(long))
+
+
+THOUGHT = "secret thought"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        (f"<think>{THOUGHT}</think>Yes.", "Yes."),
+        (f"<think>\n{THOUGHT}\n\n```\n{THOUGHT}\n```\n</think>\n\nYes.", "Yes."),
+        (f"Well. <think>{THOUGHT}</think> Yes.", "Well. Yes."),
+        (f"<THINK>{THOUGHT}</THINK>Yes.", "Yes."),
+        (f"<thinking>{THOUGHT}</thinking>Yes.", "Yes."),
+        (f'<think duration="3">{THOUGHT}</think>Yes.', "Yes."),
+        (f"<think>{THOUGHT} <think>{THOUGHT}</think> {THOUGHT}</think>Yes.", "Yes."),
+        (f"<think>{THOUGHT}", ""),
+        (f"Yes. <think>{THOUGHT}", "Yes."),
+        (f"{THOUGHT}</think>Yes.", "Yes."),
+        (f"<think>{THOUGHT}</think>Yes. <think>{THOUGHT}</think>", "Yes."),
+        ("I think so, and `<think>` is a tag.", "I think so, and is a tag."),
+    ],
+)
+def test_thoughts_are_not_spoken(written: str, spoken: str) -> None:
+    assert speakable(written) == spoken
