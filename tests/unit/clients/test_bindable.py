@@ -20,7 +20,7 @@ TREE: dict[str, Any] = {
 
 
 def without_titles(schema: Any) -> Any:
-    """LangChain leaves out the titles of objects, which are names of Python classes."""
+    """LangChain leaves out most titles, which are names of Python classes and fields."""
     if isinstance(schema, list):
         return [without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -34,9 +34,15 @@ def test_langchain_makes_the_form_of_the_wire_from_them_and_loses_nothing_but_ti
     tools = bindable(offer)
     assert all(isinstance(tool, BaseTool) for tool in tools)
     made = [convert_to_openai_tool(tool)["function"] for tool in tools]
-    assert [(it["name"], it["description"], it["parameters"]) for it in made] == [
-        (it.name, it.description, without_titles(it.parameters)) for it in offer.definitions
-    ]
+    assert [
+        (it["name"], it["description"], without_titles({**it["parameters"], "description": None})) for it in made
+    ] == [(it.name, it.description, without_titles({**it.parameters, "description": None})) for it in offer.definitions]
+
+
+def test_the_description_of_a_schema_is_told_with_that_of_its_tool() -> None:
+    schema = {"type": "object", "properties": {}, "description": "Only on Sundays."}
+    [tool] = bindable(for_provider([ServerTool("rest", "Rest.", schema)], "anthropic"))
+    assert convert_to_openai_tool(tool)["function"]["description"] == "Rest.\nOnly on Sundays."
 
 
 def test_a_schema_that_refers_to_itself_is_converted() -> None:

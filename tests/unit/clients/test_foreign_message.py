@@ -46,14 +46,15 @@ def test_messages_of_anthropics_sdk(make: Any) -> None:
 @pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "null", None, "", [1], 7])
 def test_calls_of_openai_are_kept_whatever_their_arguments_are(arguments: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": arguments}}
-    [asked, result] = read_messages(
+    asked, result = read_messages(
         [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c1", "content": "2"},
         ]
     )
     assert isinstance(asked, AIMessage)
-    [kept] = [*asked.tool_calls, *asked.invalid_tool_calls]
+    calls: list[Any] = list(asked.tool_calls) + list(asked.invalid_tool_calls)
+    [kept] = calls
     assert (kept["name"], kept["id"]) == ("add", "c1")
     assert isinstance(result, ToolMessage)
 
