@@ -20,6 +20,8 @@ from typing import Any
 
 PORT, UNKNOWN = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 404
 SESSIONS: set[str] = set()
+REFUSALS: list[int] = []
+"""The status with which further calls are answered, instead of an answer."""
 STREAMS: dict[str, queue.SimpleQueue[dict[str, Any] | None]] = {}
 NUMBERS = itertools.count(1)
 PARAMETERS = {"code": {"type": "string"}}
@@ -52,11 +54,13 @@ class Handler(BaseHTTPRequestHandler):
         note = {**message, "headers": {name.lower(): value for name, value in self.headers.items()}}
         with Path("received").open("a") as file:
             file.write(json.dumps(note) + "\n")
+        if REFUSALS and message.get("method") == "tools/call":
+            self.give(REFUSALS.pop(0), b"no", "text/plain")
+            return
         if self.path.startswith("/message"):
             self.give(202, b"", "text/plain")
-            stream = STREAMS.get(self.path.partition("=")[2])
-            if stream is not None and (answer := self.answer(message)) is not None:
-                stream.put(answer)
+            # In a thread: the next request comes over the same connection.
+            threading.Thread(target=self.answer_later, args=(message, self.path.partition("=")[2]), daemon=True).start()
             return
         known = self.headers.get("mcp-session-id") in SESSIONS
         if message.get("method") != "initialize" and not known:
@@ -71,6 +75,11 @@ class Handler(BaseHTTPRequestHandler):
             self.give_json(200, answer, {"mcp-session-id": session})
         else:
             self.give_json(200, answer)
+
+    def answer_later(self, message: dict[str, Any], name: str) -> None:
+        stream = STREAMS.get(name)
+        if stream is not None and (answer := self.answer(message)) is not None:
+            stream.put(answer)
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -122,9 +131,11 @@ class Handler(BaseHTTPRequestHandler):
             scope |= {
                 "give": self.give,
                 "connection": self.connection,
+                "REFUSALS": REFUSALS,
                 "SESSIONS": SESSIONS,
                 "STREAMS": STREAMS,
                 "answer": os.getpid(),
+                "number": message["id"],
             }
             exec(params["arguments"]["code"], scope)
             if scope["answer"] is None:

@@ -1,7 +1,7 @@
 """A server that runs elsewhere, reached over HTTP: streamable HTTP or the older SSE, with the transports of the SDK.
 
-The SDK's transports expect a connection that works: one request that fails ends the whole session and the task that
-opened it. So `_Client` converts failures to answers before the transports see them, each for the request that failed.
+`http_client.py`, below the transports, converts each failure to an answer for the request that failed; here it becomes
+an exception again.
 
 HTTP repeats parts of a message in headers: the version of the protocol, the method, the name of the tool, and arguments
 that the tool's schema marks with `x-mcp-header`. All of it is in the messages that a channel carries.
@@ -25,10 +25,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import encode_header_value, find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, ErrorData
 
 from toolrun.mcp.client.channel import Handlers, Server
+from toolrun.mcp.client.http_client import FAILURE, HttpClient, InSessionError, unpack
 from toolrun.mcp.client.json_rpc import (
+    METHOD_NOT_FOUND,
     BadAnswerError,
     LostError,
     NotSentError,
@@ -42,17 +44,11 @@ from toolrun.tools.context import OnProgress
 
 logger = logging.getLogger("toolrun.mcp")
 
-_UNREACHABLE: Final = -32099
-"""The code of an answer that stands for a request which did not reach the server."""
-_BROKEN: Final = -32098
-"""The code of an answer that stands for one which broke off."""
-_CONNECT: Final = 10.0
-_FAREWELL: Final = 2.0
-"""Seconds that the end of a session may take."""
-_PHASES: Final = ("connect", "read", "write", "pool")
-_SESSION_HEADER: Final = "mcp-session-id"
 _GONE: Final = (400, 404)
-"""The status with which servers say that they do not know a session: 404 by the book, 400 if written in JavaScript."""
+"""The status with which servers say that they do not know a session: 404 by the book, 400 if written in JavaScript.
+Either may be the answer to one bad request just as well."""
+_PING: Final = 5.0
+"""Seconds that a server has to say whether it knows the session."""
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -68,7 +64,7 @@ class HttpChannel:
         self._headers = _Headers()
         self.dispatcher: _Dispatcher | None = None
         self.is_forgotten = False
-        """Whether the server has said that it does not know the session."""
+        """Whether the server does not know the session any more."""
 
     def submit(self, method: str, params: Params, read: Read, on_progress: OnProgress | None) -> None:
         """The SDK's transports need a coroutine for everything."""
@@ -111,22 +107,44 @@ class HttpChannel:
         try:
             return await self.dispatcher.send_raw_request(method, params, options)
         except MCPError as error:
-            raise self._failure(error.code, error.message, error.error.data) from None
+            failure = self._failure(error)
+        if isinstance(failure, InSessionError) and failure.status in _GONE and await self._is_session_forgotten():
+            failure = NotSentError("it has forgotten the session; it was probably started again")
+        if isinstance(failure, NotSentError):
+            # Here, and not where the error occurred: otherwise the session's end could overtake the answer to the call
+            # that found out.
+            self.lose(LostError(str(failure)))
+        raise failure
 
-    def _failure(self, code: int, message: str, data: object) -> Exception:
-        """The exception that an error of the SDK stands for. The session is given up here, and not where the error
-        occurred: otherwise its end could overtake the answer to the call that found out."""
-        # A server may use the same code, but not the words that the SDK uses when there is no answer.
-        if code == _BROKEN or (code == CONNECTION_CLOSED and message.startswith(("Connection closed", "SSE stream"))):
+    def _failure(self, error: MCPError) -> Exception:
+        """The exception that an error of the SDK stands for."""
+        code, message = error.code, error.message
+        failure = unpack(error.error.data) if code == FAILURE else None
+        if failure is not None:
+            return failure
+        # A server may use the same codes, but not the words that the SDK uses when there is no answer.
+        if code == CONNECTION_CLOSED and message.startswith("SSE stream failed"):
+            return BadAnswerError(message)
+        if code == CONNECTION_CLOSED and message.startswith(("Connection closed", "SSE stream")):
             return LostError(str(self.loss or message))
-        if code == _UNREACHABLE or self.is_forgotten:
-            reason = message if code == _UNREACHABLE else "it has forgotten the session; it was probably started again"
-            self.lose(LostError(reason))
-            return NotSentError(reason)
-        if code == PARSE_ERROR:
+        if code == PARSE_ERROR and message.startswith("Failed to parse"):
             logger.warning("MCP server '%s' answered with something that is not a message: %s", self._name, message)
             return BadAnswerError(message)
-        return RpcError(code, message, data)
+        return RpcError(code, message, error.error.data)
+
+    async def _is_session_forgotten(self) -> bool:
+        """Ask for something that every session answers."""
+        assert self.dispatcher is not None
+        try:
+            async with asyncio.timeout(_PING):
+                await self.dispatcher.send_raw_request("ping", None, {"headers": self._headers.of("ping", None)})
+        except MCPError as error:
+            failure = self._failure(error)
+            if isinstance(failure, InSessionError) and failure.status in _GONE and failure.code != METHOD_NOT_FOUND:
+                self.is_forgotten = True
+        except TimeoutError:
+            pass
+        return self.is_forgotten
 
     async def asked(
         self, context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
@@ -199,6 +217,11 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
     channel: HttpChannel
 
+    def fail(self, request_id: object, error: dict[str, Any]) -> None:
+        """End a request whose answer will not come."""
+        if isinstance(request_id, int | str):
+            self._resolve_pending(request_id, ErrorData(**error))
+
     async def run(
         self,
         on_request: OnRequest,
@@ -213,66 +236,17 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             self.channel.lose(LostError("the connection ended"))
 
 
-class _Client(httpx2.AsyncClient):
-    """Makes answers of failures, and caps what it reads."""
-
-    def __init__(self, channel: HttpChannel, limit: int, headers: Mapping[str, str]) -> None:
-        # No limit on the time for an answer: the deadline of a call is the executor's.
-        timeout = httpx2.Timeout(_CONNECT, read=None, pool=None)
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=32)
-        super().__init__(headers=dict(headers), timeout=timeout, limits=limits)
-        self._channel = channel
-        self._limit = limit
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if request.method == "DELETE":
-            request.extensions = {**request.extensions, "timeout": dict.fromkeys(_PHASES, _FAREWELL)}
-        try:
-            response = await super().send(request, **options)
-        except httpx2.TransportError as error:
-            if request.method != "POST":
-                raise
-            return _failed(request, error)
-        if request.method == "POST" and response.status_code >= 400:
-            if response.status_code in _GONE and _SESSION_HEADER in request.headers:
-                self._channel.is_forgotten = True
-            if not _is_json(response):
-                await response.aclose()
-                about = f"the server answered HTTP {response.status_code} {response.reason_phrase}".rstrip()
-                return _answer(request, response.status_code, INTERNAL_ERROR, about)
-        if _is_json(response) and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Capped(response.stream, self._limit)
-        return response
-
-
-class _Capped(httpx2.AsyncByteStream):
-    """A body that ends when it is too long. What goes wrong is raised as the SDK expects it of one answer."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream = stream
-        self._limit = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        try:
-            async for chunk in self._stream:
-                size += len(chunk)
-                if size > self._limit:
-                    raise httpx2.StreamError(f"it is longer than {self._limit:,} bytes")
-                yield chunk
-        except httpx2.TransportError as error:
-            raise httpx2.StreamError(f"it broke off: {str(error) or type(error).__name__}") from error
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
 @asynccontextmanager
 async def open_http(server: Server, handlers: Handlers) -> AsyncIterator[HttpChannel]:
     """To be entered and left in the same task, which is cancelled if the transport fails in a way that is not known."""
     channel = HttpChannel(server, handlers)
     headers = {name: str(value) for name, value in server.settings.headers.items()}
-    client = _Client(channel, server.max_bytes, headers)
+
+    def fail(request_id: object, error: dict[str, Any]) -> None:
+        if channel.dispatcher is not None:
+            channel.dispatcher.fail(request_id, error)
+
+    client = HttpClient(server.max_bytes, headers, fail if server.transport == "sse" else None)
     async with _streams(server, client) as (read, write), anyio.create_task_group() as group:
         dispatcher = _Dispatcher(read, write)
         dispatcher.channel = channel
@@ -286,7 +260,7 @@ async def open_http(server: Server, handlers: Handlers) -> AsyncIterator[HttpCha
 
 
 @asynccontextmanager
-async def _streams(server: Server, client: _Client) -> AsyncIterator[tuple[Any, Any]]:
+async def _streams(server: Server, client: HttpClient) -> AsyncIterator[tuple[Any, Any]]:
     url = server.settings.url
     if server.transport == "sse":
 
@@ -302,20 +276,3 @@ async def _streams(server: Server, client: _Client) -> AsyncIterator[tuple[Any, 
         return
     async with client, streamable_http_client(url, http_client=client, max_sse_event_size=server.max_bytes) as streams:
         yield streams
-
-
-def _is_json(response: httpx2.Response) -> bool:
-    return response.headers.get("content-type", "").lower().startswith("application/json")
-
-
-def _failed(request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
-    words = str(error) or type(error).__name__
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        address = request.url.copy_with(query=None)
-        return _answer(request, 503, _UNREACHABLE, f"{address} cannot be reached: {words}")
-    return _answer(request, 503, _BROKEN, f"the connection broke: {words}")
-
-
-def _answer(request: httpx2.Request, status: int, code: int, message: str) -> httpx2.Response:
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return httpx2.Response(status, json=body, request=request)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
-from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, UnavailableError
+from toolrun.config.model import ToolSettings
+from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, ToolError, UnavailableError
 from toolrun.json import JSON, Schema
 from toolrun.mcp.call_result import protocol_failure, read_result
+from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
 from toolrun.mcp.client.known_parameters import known_parameters
 from toolrun.mcp.client.parameter_names import rename
@@ -19,6 +22,11 @@ from toolrun.schema.origin import Origin
 from toolrun.tools.context import Call, current_call
 
 logger = logging.getLogger("toolrun.mcp")
+
+_DEFAULTS: Final = ToolSettings()
+_TOO_MANY: Final = 429
+_FAILED: Final = 500
+"""From this status on the server may have acted, whatever it says."""
 
 
 class McpTool:
@@ -38,16 +46,18 @@ class McpTool:
         "name",
         "output_schema",
         "schema",
+        "settings",
         "source",
         "supervisor",
         "timeout",
         "title",
     )
 
-    def __init__(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
-        """`name` is its name in toolrun; the server may know it by another."""
-        settings = supervisor.server.settings
+    def __init__(self, supervisor: Supervisor, listed: Listed, name: str, settings: ToolSettings = _DEFAULTS) -> None:
+        """`name` is its name in toolrun, which may change; the server may know it by another."""
+        server = supervisor.server.settings
         self.name = name
+        self.settings = settings
         self.listed = listed
         self.source = f"MCP server {supervisor.name}"
         self.description = listed.description
@@ -57,12 +67,12 @@ class McpTool:
         self.output_schema = listed.output_schema
         self.icons = listed.icons
         self.meta = listed.meta
-        self.timeout = settings.timeout
+        self.timeout = server.timeout
         self.supervisor = supervisor
         self._output = _promise(listed)
         properties = listed.schema.get("properties")
         self._known = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
-        configured = {old: str(new) for old, new in settings.parameters.items()}
+        configured = {old: str(new) for old, new in server.parameters.items()}
         self._mapping = {**known_parameters(listed.name), **configured}
 
     def rename_arguments(self, arguments: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
@@ -103,6 +113,8 @@ class McpTool:
         return content
 
     def _failure(self, error: Exception) -> Exception:
+        if isinstance(error, HttpError):
+            return self._http_failure(error)
         if isinstance(error, RpcError):
             return protocol_failure(error.code, error.message, error.data, self.name)
         server = f"The MCP server '{self.supervisor.name}'"
@@ -113,6 +125,25 @@ class McpTool:
         if isinstance(error, BadAnswerError):
             return ProtocolError(f"{server} gave no usable answer: {error}")
         return error
+
+    def _http_failure(self, error: HttpError) -> CallError:
+        name, settings = self.supervisor.name, self.supervisor.server.settings
+        if error.is_refusal:
+            check = settings.hint or (f"'headers' in [servers.{name}]" if error.status != _TOO_MANY else "")
+            return UnavailableError(
+                f"The MCP server '{name}' refused the call: {error.summary}",
+                side_effects=SideEffects.NOT_STARTED,
+                detail=f"What to check: {check}" if check else "",
+            )
+        if error.rpc is not None:
+            failure = protocol_failure(error.code, str(error.rpc.get("message") or ""), error.data, self.name)
+            about = f"The MCP server '{name}' answered {error.facts}"
+            failure.detail = f"{failure.detail}\n{about}" if failure.detail else about
+            if error.status >= _FAILED:
+                failure.side_effects = SideEffects.UNKNOWN
+            return failure
+        kind = UnavailableError if error.is_gateway else ToolError
+        return kind(f"The MCP server '{name}' answered {error.summary}", side_effects=SideEffects.UNKNOWN)
 
 
 def _promise(listed: Listed) -> OutputSchema | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 from toolrun.mcp.client.channel import Channel
+from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import (
     METHOD_NOT_FOUND,
     BadAnswerError,
@@ -149,6 +150,8 @@ class Session:
             async with asyncio.timeout(limit):
                 result = await self.channel.request("server/discover", envelope)
         except (RpcError, BadAnswerError) as error:
+            if isinstance(error, HttpError) and (error.is_refusal or error.is_gateway):
+                raise  # no word about the era
             supported = error.data.get("supported") if isinstance(error, RpcError) and _is_map(error.data) else None
             if isinstance(supported, list) and MODERN in supported and not is_second:
                 return await self._discover(limit, is_second=True)  # the protocol says to try again then

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.mcp.client.channel import Channel, Handlers, Server
+from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
 from toolrun.mcp.client.session import Listed, Session, answer
 from toolrun.mcp.client.stdio_channel import open_stdio
@@ -280,6 +281,8 @@ def _loss(holder: asyncio.Task[None]) -> LostError:
         error = error.exceptions[0]
     if isinstance(error, LostError):
         return error
+    if isinstance(error, HttpError):
+        return LostError(f"it answered {error.summary}")
     if isinstance(error, RpcError):
         return LostError(f"it answered with error {error.code}: {error.message}")
     if error is not None and not isinstance(error, BadAnswerError | OSError):
