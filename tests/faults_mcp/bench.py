@@ -33,6 +33,7 @@ class Servers:
         self.root = root
         self.tag = tag
         self._sections: dict[str, dict[str, Any]] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
         self.add("bystander")
 
     def add(self, name: str, era: str = "legacy", **settings: Any) -> Path:
@@ -47,6 +48,10 @@ class Servers:
         if "command" in settings:
             settings["env"] = {**settings.get("env", {}), TAG: self.tag}
         self._sections[name] = settings
+
+    def settings(self, tool: str, **settings: Any) -> None:
+        """The section [tool.NAME]."""
+        self._settings[tool] = settings
 
     def at_start(self, name: str, code: str) -> None:
         """What a server does from now on before it says anything."""
@@ -74,6 +79,8 @@ class Servers:
         lines = ["[mcp]", *(f"{key} = {json.dumps(value)}" for key, value in (QUICK | mcp).items())]
         for name, settings in self._sections.items():
             lines += [f"[servers.{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items())]
+        for name, settings in self._settings.items():
+            lines += [f'[tool."{name}"]', *(f"{key} = {_toml(value)}" for key, value in settings.items())]
         path = self.root / "toolrun.toml"
         path.write_text("\n".join([*lines, ""]))
         return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolrun.config.model import ToolSettings
 from toolrun.json import JSON, Schema
 from toolrun.runtime import Runtime
 from toolrun.tools.protocol import Tool, schema_of
@@ -36,7 +37,8 @@ class Summary:
 
 
 def summarise(runtime: Runtime, tool: Tool) -> Summary:
-    settings = runtime.config.tool.get(tool.name)
+    own = getattr(tool, "settings", None)  # a tool of an MCP server knows its own
+    settings = own if isinstance(own, ToolSettings) else runtime.config.tool.get(tool.name)
     timeout = (settings and settings.timeout) or getattr(tool, "timeout", None) or runtime.config.timeout
     return Summary(
         name=tool.name,

@@ -39,6 +39,7 @@ from toolrun.result import Content, ToolCall, ToolResult, meta_of, normalise_res
 from toolrun.text import close_names, show, shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
+from toolrun.tools.protocol import Tool
 from toolrun.worker.stream import is_stream
 
 if TYPE_CHECKING:
@@ -215,8 +216,8 @@ class ToolExecutor:
 
     def context(self, call: Call) -> ToolContext:
         """What the tool of a running call may know and use."""
-        name = self._prepare(call.name).name  # the call may have used another name of the tool
-        settings = self._settings.get(name, _NO_SETTINGS)
+        tool = self._prepare(call.name).tool
+        name, settings = tool.name, self._settings_of(tool)  # the call may have used another name of the tool
         return ToolContext(
             call_id=call.id,
             tool_name=name,
@@ -246,9 +247,14 @@ class ToolExecutor:
             raise self._unknown(name)
         prepared = self._prepared.get(tool.name)
         if prepared is None or prepared.tool is not tool:
-            settings = self._settings.get(tool.name, _NO_SETTINGS)
+            settings = self._settings_of(tool)
             prepared = self._prepared[tool.name] = PreparedTool(tool, settings, self.timeout, self._max_chars)
         return prepared
+
+    def _settings_of(self, tool: Tool) -> ToolSettings:
+        """Those of its name, unless its source knows better: the name of a server's tool depends on other servers."""
+        own = getattr(tool, "settings", None)
+        return own if isinstance(own, ToolSettings) else self._settings.get(tool.name, _NO_SETTINGS)
 
     def _unknown(self, name: str) -> UnknownToolError:
         if type(name) is not str:

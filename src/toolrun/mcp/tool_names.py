@@ -2,6 +2,9 @@
 
 A tool keeps its name if no other tool has it and every provider accepts it. Otherwise it gets another one; the table
 leads back to the server and to the name that the server knows. The table depends on the set of names, not their order.
+
+A name that begins with `server__` belongs to that server, connected or not: a tool of another server that is called so
+becomes `other__server__tool`.
 """
 
 from __future__ import annotations
@@ -19,26 +22,48 @@ PROVIDERS: Final = NameRule("A-Za-z0-9_-", 64)
 def name_tools(tools: Mapping[str, Iterable[str]], taken: Collection[str] = ()) -> dict[str, tuple[str, str]]:
     """The tools of all servers by the names that they have here: {name: (server, its name there)}.
 
+    `tools` has every server that is configured, also those that have not listed any yet: their prefixes are reserved.
     `taken` are the names of other tools. Of a name that two servers have, or that is taken, all become `server__tool`.
     """
     every = sorted({(server, tool) for server, names in tools.items() for tool in names})
-    as_they_are = Counter(tool for _, tool in every)
-    as_fitted = Counter(PROVIDERS.fit(tool) for _, tool in every)
+    claims = [(server, tool) for server, tool in every if _owner(PROVIDERS.fit(tool), tools) in (None, server)]
+    as_they_are = Counter(tool for _, tool in claims)
+    as_fitted = Counter(PROVIDERS.fit(tool) for _, tool in claims)
     table: dict[str, tuple[str, str]] = {}
-    others = []
-    for server, tool in every:
+    for server, tool in claims:
         name = PROVIDERS.fit(tool)
         is_alone = (as_they_are if name == tool else as_fitted)[name] == 1
         if is_alone and name not in taken:
             table[name] = (server, tool)
-        else:
-            others.append((server, tool))
     used = {*table, *taken, *as_fitted}
-    for server, tool in others:
+    for server, tool in sorted(set(every) - set(table.values())):
         name = PROVIDERS.free(f"{server}__{tool}", used)
+        if _owner(name, tools) not in (None, server):  # of servers `a` and `a__b` the prefix of `a` is not its own
+            name = PROVIDERS.free(f"{PROVIDERS.marked(server)}__{tool}", used)
         table[name] = (server, tool)
         used.add(name)
     return table
+
+
+def settings_names(server: str, tool: str, servers: Iterable[str]) -> tuple[str, ...]:
+    """The NAMEs of `[tool.NAME]` that mean this tool of this server, the most specific first.
+
+    They do not depend on which servers are connected and what they list, so no server can make a setting void.
+    """
+    known = list(servers)
+    qualified = [it for it in _forms(f"{server}__{tool}") if _owner(it, known) == server]
+    own = [it for it in _forms(tool) if _owner(it, known) in (None, server)]
+    return tuple(dict.fromkeys([*(qualified or _forms(f"{PROVIDERS.marked(server)}__{tool}")), *own]))
+
+
+def _forms(name: str) -> tuple[str, str]:
+    return name, PROVIDERS.fit(name)
+
+
+def _owner(name: str, servers: Iterable[str]) -> str | None:
+    """The server for which a name is reserved, because it begins with `server__`: the longest of them."""
+    owners = [server for server in servers if server and name.startswith(tuple(f"{it}__" for it in _forms(server)))]
+    return max(owners, key=lambda server: (len(server), server), default=None)
 
 
 def provider_names(names: Iterable[str]) -> dict[str, str]:

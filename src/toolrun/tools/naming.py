@@ -43,6 +43,10 @@ class NameRule:
             name, count = self._marked(plain, f"{wanted}\0{count}"), count + 1
         return name
 
+    def marked(self, name: str) -> str:
+        """A name like this one that is accepted, and that nobody else would think of."""
+        return self._marked(self.fit(name), name)
+
     def _marked(self, plain: str, origin: str) -> str:
         """A name that ends in a mark of what it stands for."""
         mark = hashlib.sha256(origin.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

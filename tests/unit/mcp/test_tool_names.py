@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.mcp.tool_names import PROVIDERS, name_tools, provider_names
+from toolrun.mcp.tool_names import PROVIDERS, name_tools, provider_names, settings_names
 from toolrun.tools.protocol import check_name
 
 NAME = st.one_of(
@@ -74,3 +75,46 @@ def test_names_for_providers_lead_back(names: list[str], chance: random.Random) 
     shuffled = list(names)
     chance.shuffle(shuffled)
     assert provider_names(shuffled) == table
+
+
+def test_a_prefix_belongs_to_its_server_whether_it_lists_tools_or_not() -> None:
+    """Otherwise a second server could take over the tools of the first, before it is connected or for good."""
+    for first in ([], ["x"], ["x", "y"]):
+        table = name_tools({"a": first, "b": ["a__x", "y"]})
+        assert table["b__a__x"] == ("b", "a__x")
+        assert table.get("a__x") is None
+    table = name_tools({"a": ["x"], "b": ["x", "a__x"]})
+    assert table == {"a__x": ("a", "x"), "b__x": ("b", "x"), "b__a__x": ("b", "a__x")}
+
+
+def test_a_name_with_its_own_prefix_is_not_disturbed_by_others() -> None:
+    assert name_tools({"a": ["a__x"], "b": ["a__x"]}) == {"a__x": ("a", "a__x"), "b__a__x": ("b", "a__x")}
+
+
+def test_of_servers_whose_names_begin_alike_each_keeps_its_prefix() -> None:
+    table = name_tools({"a": ["b__c", "d"], "a__b": ["c", "d"]})
+    assert table["a__b__d"] == ("a__b", "d")
+    assert table["a__d"] == ("a", "d")
+    assert table["c"] == ("a__b", "c")
+    [name] = [name for name, origin in table.items() if origin == ("a", "b__c")]
+    assert name == "b__c"
+    table = name_tools({"a": ["b__c"], "a__b": ["c"]}, ["b__c", "c"])
+    assert table["a__b__c"] == ("a__b", "c")
+    [name] = [name for name, origin in table.items() if origin == ("a", "b__c")]
+    assert not name.startswith("a__b__")
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "names"),
+    [
+        ("a", "x", ("a__x", "x")),
+        ("b", "a__x", ("b__a__x",)),
+        ("a", "x.y", ("a__x.y", "a__x_y", "x.y", "x_y")),
+        ("a", "a__x", ("a__a__x", "a__x")),
+        ("a__b", "c", ("a__b__c", "c")),
+        ("a", "b__c", (f"{PROVIDERS.marked('a')}__b__c",)),
+        ("my.server", "x", ("my.server__x", "my_server__x", "x")),
+    ],
+)
+def test_settings_are_those_of_a_server_and_its_own_name(server: str, tool: str, names: tuple[str, ...]) -> None:
+    assert settings_names(server, tool, ["a", "b", "a__b", "my.server"]) == names

@@ -20,6 +20,8 @@ from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
 from toolrun.config.model import Config
 from toolrun.errors import ConfigError
+from toolrun.mcp.client.mcp_tool import McpTool
+from toolrun.mcp.tool_names import settings_names
 from toolrun.runtime import Runtime, read_config
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.sources.project import is_script
@@ -190,8 +192,11 @@ def _requests(runtime: Runtime) -> Iterator[Check]:
 def _settings(runtime: Runtime) -> Iterator[Check]:
     """Settings of tools that do not exist. A disabled tool is not loaded, on purpose."""
     names = [tool.name for tool in runtime.manager]
+    servers = [server.name for server in runtime.servers]
+    listed = [tool for tool in runtime.manager if isinstance(tool, McpTool)]
+    others = {name for it in listed for name in settings_names(it.supervisor.name, it.listed.name, servers)}
     for name, settings in runtime.config.tool.items():
-        if settings.enabled and name not in names:
+        if settings.enabled and name not in names and name not in others:
             yield Check(WARNING, "settings", f"[tool.{name}] matches no tool; {suggestion(name, names)}")
 
 

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from toolrun.config.model import Config, ServerSettings
+from toolrun.config.model import Config, ServerSettings, ToolSettings
 from toolrun.errors import DefinitionError
 from toolrun.mcp.client.channel import Server
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.client.session import Listed
 from toolrun.mcp.client.supervisor import Supervisor
-from toolrun.mcp.tool_names import name_tools
+from toolrun.mcp.tool_names import name_tools, settings_names
 from toolrun.processes.local import LocalEngine
 from toolrun.tools.manager import ToolManager, logger
 
@@ -101,7 +101,7 @@ class McpSource:
         """Bring the manager in line with the lists. A tool that has not changed stays the same object."""
         by_name = self._manager.by_name
         others = [name for name, tool in by_name.items() if self._tools.get(name) is not tool]
-        table = name_tools(self._listed, others)
+        table = name_tools({it.name: self._listed.get(it.name, {}) for it in self.supervisors}, others)
         names = {origin: name for name, origin in table.items()}
         supervisors = {supervisor.name: supervisor for supervisor in self.supervisors}
         for name, tool in list(self._tools.items()):
@@ -115,11 +115,11 @@ class McpSource:
                 self._add(supervisors[server], one, names[server, original])
 
     def _add(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
-        settings = self._config.tool.get(name)
-        is_off = settings is not None and not settings.enabled
+        settings = self._settings(supervisor.name, listed.name)
+        is_off = any(not it.enabled for it in settings)
         if is_off or name in self._tools or self._refused.get(name) == listed:
             return
-        tool = McpTool(supervisor, listed, name)
+        tool = McpTool(supervisor, listed, name, *settings[:1])
         try:
             self._manager.add(tool)
         except DefinitionError as error:
@@ -127,6 +127,11 @@ class McpSource:
             logger.warning("MCP server '%s' lists a tool that cannot be used: %s", supervisor.name, error)
         else:
             self._tools[name] = tool
+
+    def _settings(self, server: str, tool: str) -> list[ToolSettings]:
+        """The sections [tool.NAME] that mean a tool of a server, the most specific first."""
+        names = settings_names(server, tool, [it.name for it in self.supervisors])
+        return [self._config.tool[name] for name in names if name in self._config.tool]
 
     def _announce(self) -> None:
         news, self._news = self._news, asyncio.Event()
