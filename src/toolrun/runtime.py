@@ -6,6 +6,7 @@ Everything else receives what it needs; here it is made, and here it ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -98,11 +99,16 @@ class Runtime:
                     reason = self.config.missing_secrets[secret]
                     logger.warning("tool '%s' lacks a secret: %s", name, reason, extra={"secret": secret})
 
-    async def ready(self, tool: str | None = None) -> None:
-        """Wait until every MCP server is connected, or has failed as often as it may; or until `tool` is there."""
+    async def ready(self, tool: str | None = None, *, timeout: float | None = None) -> None:
+        """Wait until every MCP server is connected, or has failed as often as it may; or until `tool` is there.
+
+        After `timeout` seconds it returns all the same: `servers` says which are still connecting.
+        """
         mcp = self._project.mcp if self._project is not None else None
         if mcp is not None:
-            await (mcp.ready() if tool is None else mcp.wait_for(tool))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await (mcp.ready() if tool is None else mcp.wait_for(tool))
 
     @property
     def servers(self) -> list[Supervisor]:

@@ -120,3 +120,45 @@ def test_workers_shows_servers_by_their_names(project: Path) -> None:
         assert "MCP server zwave" in [row["script"] for row in rows if row["host"] == process.pid]
         (project / "gate").touch()
         assert process.communicate(timeout=60)[0] == "x\n"
+
+
+HANGS = '[servers.slow]\ncommand = "sleep"\nargs = ["300"]\n'
+
+
+def test_list_shows_what_is_there_and_names_servers_that_hang(project: Path) -> None:
+    write(project, HANGS)
+    done = toolrun("list", "--json", cwd=project)
+    assert done.returncode == 0
+    assert {tool["source"] for tool in json.loads(done.stdout)} == {"MCP server zwave"}
+    assert "server slow: connecting; 'toolrun list --wait' waits for its tools" in done.stderr
+    assert "zwave" not in done.stderr
+    none = toolrun("list", "--wait", "0", cwd=project)
+    assert none.returncode == 0
+    assert "server slow: connecting" in none.stderr
+
+
+def test_list_waits_as_long_as_it_is_told_to(project: Path) -> None:
+    write(project, '[servers.late]\ncommand = "sleep"\nargs = ["300"]\nstart_timeout = 0.2\n')
+    done = toolrun("list", "--wait", cwd=project)
+    assert done.returncode == 0
+    assert "MCP connection failed after 2 attempts: it was not ready within 0.2 s" in done.stderr
+    assert "connecting;" not in done.stderr
+
+
+def test_the_doctor_does_not_wait_for_a_server_that_hangs(project: Path) -> None:
+    write(project, HANGS)
+    done = toolrun("doctor", "--json", "--wait", "3", cwd=project)
+    checks = [it for it in json.loads(done.stdout)["checks"] if it["subject"] == "server"]
+    assert [(it["status"], it["message"]) for it in checks] == [
+        ("ok", "zwave: connected (protocol 2026-07-28, 2 tools)"),
+        ("warning", "slow: connecting: it has not answered yet"),
+    ]
+    assert checks[1]["advice"] == "wait for it: toolrun doctor --wait"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("seconds", ["nan", "soon"])
+def test_a_wait_that_is_no_time_is_refused(project: Path, seconds: str) -> None:
+    done = toolrun("list", f"--wait={seconds}", cwd=project)
+    assert done.returncode == 2
+    assert "--wait" in done.stderr

@@ -76,7 +76,12 @@ class Servers:
         return [str(message.get("method")) for message in self.received(name)]
 
     def configure(self, **mcp: Any) -> Path:
-        lines = ["[mcp]", *(f"{key} = {json.dumps(value)}" for key, value in (QUICK | mcp).items())]
+        lines = [
+            "[workers]",
+            'cache = "cache"',
+            "[mcp]",
+            *(f"{key} = {json.dumps(value)}" for key, value in (QUICK | mcp).items()),
+        ]
         for name, settings in self._sections.items():
             lines += [f"[servers.{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items())]
         for name, settings in self._settings.items():

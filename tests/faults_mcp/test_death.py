@@ -104,8 +104,37 @@ async def test_a_server_that_dies_again_and_again_is_not_started_in_a_circle(ser
             await until(lambda: tools.server().session is not None, "a connection")
             await tools.run("os._exit(1)")
         await until(lambda: tools.server().state == "waiting", "the wait for the third attempt")
-        assert is_unavailable(await tools.run(""))
+        assert is_unavailable(await tools.run("", timeout=5))
     assert len(servers.starts()) == 3
+
+
+async def test_calls_wait_for_the_next_attempt_within_their_deadline(servers: Servers) -> None:
+    servers.at_start("subject", "if len(Path('starts').read_text().split()) in (2, 3): sys.exit('not yet')")
+    async with servers.open(delays=[0, 0.1, 0.2, 0.3]) as tools:
+        await tools.fault("os._exit(1)")
+        await until(lambda: tools.server().state == "waiting", "the back-off")
+        assert await tools.works() == servers.starts()[3]
+
+
+async def test_a_call_does_not_wait_for_an_attempt_after_its_deadline(servers: Servers) -> None:
+    servers.at_start("subject", "if len(Path('starts').read_text().split()) > 1: sys.exit('not yet')")
+    async with servers.open(delays=[0, 300, 300]) as tools:
+        await tools.fault("os._exit(1)")
+        await until(lambda: tools.server().state == "waiting", "the back-off")
+        result = await tools.run("")
+        assert is_unavailable(result)
+        assert "not yet" in result.text
+    assert len(servers.starts()) == 2
+
+
+async def test_the_first_lines_on_stderr_are_kept_too(servers: Servers) -> None:
+    async with servers.open() as tools:
+        code = "for n in range(100): sys.stderr.write(f'line {n}.\\n')\nsys.stderr.flush(); os._exit(1)"
+        result = await tools.fault(code)
+        words = result.detail.splitlines()
+        assert words[1:11] == [f"line {n}." for n in range(10)]
+        assert words[11] == "… [70 lines left out] …"
+        assert words[12:] == [f"line {n}." for n in range(80, 100)]
 
 
 async def test_a_grandchild_does_not_outlive_its_server(servers: Servers, tmp_path: Path) -> None:

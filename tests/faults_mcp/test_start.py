@@ -175,3 +175,75 @@ async def test_a_server_without_tools_is_connected_all_the_same(servers: Servers
     async with servers.open() as tools:
         assert tools.server().session is not None
         assert {tool.name for tool in tools.runtime.manager} == {"run", "wait_for"}
+
+
+LOGS = """
+    _answer = answer
+    def answer(message):
+        if message["method"] == "server/discover":
+            sys.stderr.write("Failed to validate request\\n  input_value='server/discover'\\n  see the docs\\n")
+            sys.stderr.flush()
+        _answer(message)
+"""
+
+
+async def test_the_era_is_remembered_for_the_next_program(servers: Servers) -> None:
+    for _ in range(2):
+        async with servers.open() as tools:
+            await tools.works()
+    assert len(servers.starts()) == 2
+    assert servers.methods().count("server/discover") == 1
+
+
+async def test_another_version_of_a_server_is_asked_again_the_time_after(servers: Servers) -> None:
+    for version in (1, 2, 2, 2):
+        servers.at_start(
+            "subject",
+            f"""
+            _say = say
+            def say(message):
+                if "serverInfo" in message.get("result", {{}}):
+                    message["result"]["serverInfo"]["version"] = "{version}"
+                _say(message)
+            """,
+        )
+        async with servers.open() as tools:
+            await tools.works()
+    handshakes = [it for it in servers.methods() if it in ("server/discover", "initialize")]
+    assert handshakes == ["server/discover", "initialize", "initialize", "server/discover", "initialize", "initialize"]
+
+
+async def test_a_remembered_era_that_is_wrong_is_forgotten(servers: Servers) -> None:
+    async with servers.open() as tools:
+        await tools.works()
+    servers.at_start("subject", "ERA = 'modern'")
+    for _ in range(2):
+        async with servers.open() as tools:
+            await tools.works()
+            assert tools.server().version == "2026-07-28"
+    assert len(servers.starts()) == 3
+    handshakes = [it for it in servers.methods() if it in ("server/discover", "initialize")]
+    assert handshakes == ["server/discover", "initialize", "initialize", "server/discover", "server/discover"]
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "not JSON", '{"x": 5}', ""])
+async def test_a_memory_that_is_broken_is_no_memory(servers: Servers, content: str) -> None:
+    (servers.root / "cache").mkdir()
+    (servers.root / "cache" / "mcp-eras.json").write_text(content)
+    async with servers.open() as tools:
+        await tools.works()
+    assert servers.methods().count("server/discover") == 1
+
+
+async def test_complaints_about_the_question_for_its_era_are_not_last_words(servers: Servers) -> None:
+    servers.at_start("subject", LOGS)
+    async with servers.open() as tools:
+        await tools.works()
+        result = await tools.fault("sys.stderr.write('no bridge\\n'); sys.stderr.flush(); os._exit(1)")
+        assert result.detail == "Its last words on stderr:\nno bridge"
+
+
+async def test_a_server_that_dies_at_its_start_is_quoted_without_our_question(servers: Servers) -> None:
+    servers.at_start("subject", "sys.stderr.write('no key\\nunknown: server/discover\\n'); sys.exit('bye')")
+    async with servers.open() as tools:
+        assert tools.server().tail == "no key\nbye"

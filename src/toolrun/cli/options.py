@@ -55,3 +55,22 @@ def shared_options(envvar: str | None = None) -> Callable[[F], F]:
         return config(verbose(function))
 
     return decorate
+
+
+def wait_option(default: float) -> Callable[[F], F]:
+    """How long a command waits for MCP servers: a number of seconds, or None for as long as it takes."""
+
+    def seconds(_: click.Context, __: click.Parameter, value: float) -> float | None:
+        return None if value == float("inf") else value
+
+    return click.option(
+        "--wait",
+        metavar="[SECONDS]",
+        type=click.FloatRange(min=0),
+        is_flag=False,
+        flag_value="inf",
+        default=default,
+        callback=seconds,
+        help="How long to wait for MCP servers that are connecting; without SECONDS until each is connected or has "
+        f"failed. Default: {default:g} seconds.",
+    )

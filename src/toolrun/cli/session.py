@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -24,6 +24,9 @@ from toolrun.cli.options import Options
 from toolrun.cli.output import inform
 from toolrun.config.model import Config
 from toolrun.runtime import Runtime, read_config
+
+if TYPE_CHECKING:
+    from toolrun.mcp.client.supervisor import Supervisor
 
 T = TypeVar("T")
 
@@ -51,6 +54,11 @@ def run_with_tools(
         on_progress = inform
     signals = (signal.SIGINT, signal.SIGTERM) if ends_on_sigterm else (signal.SIGINT,)
     return run(options, _with_tools(config, work, on_progress), signals)
+
+
+def unsettled(runtime: Runtime) -> list[Supervisor]:
+    """The MCP servers that are neither connected nor given up."""
+    return [server for server in runtime.servers if not server.settled.is_set()]
 
 
 async def _with_tools(

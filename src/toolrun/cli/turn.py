@@ -30,6 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LONGEST: Final = 160
 """Characters of arguments and results to show."""
+_SERVER_TIME: Final = 10.0
+"""Seconds to wait for MCP servers before the first question."""
 _NOTES: Final = {
     Ended.LENGTH: "The answer is cut off: it reached its length limit.",
     Ended.REPEATS: "The model repeated the same call, and was asked to answer without tools.",
@@ -68,11 +70,13 @@ async def open_model(runtime: Runtime, choice: Choice, settings: ModelSettings) 
 
 
 async def wait_for_servers(runtime: Runtime) -> None:
-    """Wait until every MCP server has connected or failed, and say so if there is something to wait for."""
+    """Wait a while until every MCP server has connected or failed, and say so if there is something to wait for."""
     waiting = [server.name for server in runtime.servers if not server.settled.is_set()]
     if waiting:
         inform(f"Connecting to {', '.join(waiting)}")
-        await runtime.ready()
+        await runtime.ready(timeout=_SERVER_TIME)
+        if late := [server.name for server in runtime.servers if not server.settled.is_set()]:
+            inform(f"Still connecting: {', '.join(late)}; their tools become available when they connect")
 
 
 class Display:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,6 +21,9 @@ from toolrun.text import suggestion
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+_WAIT: Final = 10.0
+"""Seconds to wait for MCP servers whose tools are sent beside this one."""
 
 
 @click.command(name="describe")
@@ -61,7 +64,8 @@ def _sent(options: Options, tool: str, provider: str) -> tuple[dict[str, JSON], 
     """The tool as sent to the provider among all the others, and its simplifications."""
 
     async def convert(runtime: Runtime) -> tuple[dict[str, JSON], list[Simplification]]:
-        await runtime.ready()
+        await runtime.ready(tool)
+        await runtime.ready(timeout=_WAIT)
         name = _find(runtime, tool).name
         offer = for_provider(runtime.manager, provider)
         return offer.tool(name), [each for each in offer.report if each.tool == name]

@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from toolrun.cli import exit
-from toolrun.cli.options import Options, shared_options
+from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
@@ -36,6 +36,8 @@ PROBLEM: Final = "problem"
 _PACKAGES: Final = {"jsonschema-rs": "jsonschema_rs", "orjson": "orjson", "pydantic": "pydantic"}
 _COLOURS: Final = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
 _UV_TIMEOUT: Final = 10.0
+_WAIT: Final = 10.0
+"""Seconds to wait for MCP servers. One that fails has failed three times by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,16 @@ class Check:
 
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@wait_option(_WAIT)
 @shared_options()
 @click.pass_obj
-def command(options: Options, as_json: bool) -> int:
+def command(options: Options, as_json: bool, wait: float | None) -> int:
     """Check the installation, the configuration and every tool.
 
     Each line is ok, a warning or a problem, with what to do about it. Exit code 1 if there is a problem.
     """
     output = claim_stdout()
-    checks = [*_installation(), *_project(options)]
+    checks = [*_installation(), *_project(options, wait)]
     is_ok = all(check.status != PROBLEM for check in checks)
     if as_json:
         output.json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
@@ -88,7 +91,7 @@ def _uv() -> Check:
     return Check(OK, "uv", f"{done.stdout.removeprefix('uv ').partition(' ')[0].strip()} ({path})")
 
 
-def _project(options: Options) -> list[Check]:
+def _project(options: Options, wait: float | None) -> list[Check]:
     try:
         config = read_config(options.config)
     except ConfigError as error:
@@ -99,7 +102,7 @@ def _project(options: Options) -> list[Check]:
     logger.propagate = options.verbosity > 0  # otherwise the checks say everything
 
     async def examine(runtime: Runtime) -> list[Check]:
-        await runtime.ready()
+        await runtime.ready(timeout=wait)
         return [
             _configuration(config),
             *_tools(runtime, log),
@@ -165,6 +168,10 @@ def _servers(runtime: Runtime) -> Iterator[Check]:
             tools = sum(getattr(tool, "supervisor", None) is server for tool in runtime.manager)
             about = ", ".join(filter(None, (server.info, f"protocol {server.version}", *_count(tools, "tool"))))
             yield Check(OK, "server", f"{server.name}: connected ({about})")
+            continue
+        if not server.settled.is_set() and not server.error:
+            message = f"{server.name}: {server.state}: it has not answered yet"
+            yield Check(WARNING, "server", message, "wait for it: toolrun doctor --wait")
             continue
         last = f"\n{server.tail}" if server.tail else ""
         advice = (

@@ -30,6 +30,8 @@ class Server:
     """The environment variables of this process."""
     engine: Engine
     """Starts the processes of stdio servers."""
+    cache: Path
+    """The directory in which is kept what is known about servers."""
 
     @property
     def transport(self) -> str:

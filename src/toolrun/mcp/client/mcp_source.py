@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from toolrun.config.model import Config, ServerSettings, ToolSettings
 from toolrun.errors import DefinitionError
@@ -45,9 +46,10 @@ class McpSource:
         self._is_open = False
         self._news = asyncio.Event()
         """Set when tools may have changed, or a server has settled."""
+        cache = config.root / Path(config.workers.cache).expanduser()
         self.supervisors = [
             Supervisor(
-                Server(name, settings, config.mcp, config.root, environ, self._engine),
+                Server(name, settings, config.mcp, config.root, environ, self._engine, cache),
                 self._on_listed,
                 self._survivors,
             )

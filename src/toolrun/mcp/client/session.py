@@ -38,7 +38,7 @@ LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _UNSUPPORTED_VERSION: Final = -32022
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = {"name": "toolrun", "version": __version__}
-_PROBE: Final = 10.0
+_PROBE: Final = 5.0
 """Seconds, at most, that a server has to answer `server/discover`, if only that it does not know it."""
 _MAX_PAGES: Final = 1000
 _LISTEN_AGAIN: Final = 5.0
@@ -87,8 +87,8 @@ class Session:
             try:
                 await self._initialize()
             except RpcError as error:
-                # It started slowly, and answered the probe after we had given up on it.
-                if error.code != _UNSUPPORTED_VERSION or not await self._discover(limit):
+                # It started slowly, and answered the probe after we had given up on it; or what we know is outdated.
+                if (probe and error.code != _UNSUPPORTED_VERSION) or not await self._discover(limit):
                     raise
 
     async def list_tools(self) -> list[Listed]:

@@ -20,13 +20,18 @@ from toolrun.mcp.client.channel import Handlers, Server
 from toolrun.mcp.client.json_rpc import JsonRpc, LostError, Params
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Exit, ProcessSpec
+from toolrun.text import plural
 
 logger = logging.getLogger("toolrun.mcp")
 
 _PASSED_ON: Final = frozenset({"USER", "LOGNAME", "SHELL", "TERM"})
 _CLOSE: Final = 2.0
 """Seconds that a server has to end after its input was closed."""
-_TAIL_LINES: Final = 20
+_CLOSE_UNHEARD: Final = 0.2
+"""The same for one that has not said anything yet."""
+_FIRST_LINES: Final = 10
+_LAST_LINES: Final = 20
+_PROBE_METHOD: Final = "server/discover"
 
 
 class StdioChannel:
@@ -39,7 +44,7 @@ class StdioChannel:
         self._name = server.name
         self._grace = server.mcp.grace
         self._timer: asyncio.TimerHandle | None = None
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._words = _Words()
         self._must_ping_again = False
         """Whether another call was given up while the answer to a ping was awaited."""
         self._silence = ""
@@ -59,26 +64,29 @@ class StdioChannel:
 
     @property
     def tail(self) -> str:
-        """The last lines that it wrote on stderr."""
-        return "\n".join(self._tail)
+        """The first and the last lines that it wrote on stderr."""
+        return self._words.text()
 
     async def notify(self, method: str, params: Params | None = None) -> None:
+        if method == "notifications/initialized":
+            self._words = _Words()  # until now it talked about its start, and about our question for its era
         self._rpc.notify(method, params)
 
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._rpc.lose(LostError("it was closed"))
-        await self._worker.close(_CLOSE)
+        await self._worker.close(_CLOSE if self._rpc.heard else _CLOSE_UNHEARD)
 
     def logged(self, line: str) -> None:
-        self._tail.append(line)
+        if _PROBE_METHOD not in line:  # our question, which it did not understand
+            self._words.add(line)
         logger.info("MCP server '%s': %s", self._name, line)
 
     def ended(self, exit: Exit) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.loss = LostError(self._silence or f"it {exit.describe()}", exit.tail)
+        self.loss = LostError(self._silence or f"it {exit.describe()}", self.tail)
         self._rpc.lose(self.loss)
         self.lost.set()
 
@@ -100,6 +108,24 @@ class StdioChannel:
             self._worker.kill()
         elif self._must_ping_again:
             self._ping()
+
+
+class _Words:
+    """The first lines, which often have the cause, and the last ones."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._count = 0
+
+    def add(self, line: str) -> None:
+        self._count += 1
+        (self._first if len(self._first) < _FIRST_LINES else self._last).append(line)
+
+    def text(self) -> str:
+        left_out = self._count - len(self._first) - len(self._last)
+        gap = [f"… [{plural(left_out, 'line')} left out] …"] if left_out else []
+        return "\n".join([*self._first, *gap, *self._last])
 
 
 @asynccontextmanager

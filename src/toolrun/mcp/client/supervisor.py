@@ -12,14 +12,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from importlib import import_module
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, Final
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.mcp.client.channel import Channel, Handlers, Server
+from toolrun.mcp.client.era_memory import EraMemory, Remembered
 from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
-from toolrun.mcp.client.session import Listed, Session, answer
+from toolrun.mcp.client.session import MODERN, Listed, Session, answer
 from toolrun.mcp.client.stdio_channel import open_stdio
 from toolrun.tools.context import current_call
 
@@ -37,7 +38,7 @@ class ConnectionState(StrEnum):
     """The first attempt is under way. Calls wait for it."""
     CONNECTED = "connected"
     WAITING = "waiting"
-    """An attempt has failed, and another one follows soon."""
+    """An attempt has failed, and another one follows soon. Calls wait for it, if it comes before their deadline."""
     UNREACHABLE = "unreachable"
     """All attempts have failed; another one follows from time to time."""
     CLOSED = "closed"
@@ -74,7 +75,11 @@ class Supervisor:
         self.latest_session: Session | None = None
         """The session, which may have been lost in this very moment: its channel knows."""
         self._channel: Channel | None = None
-        self._probes = True
+        self._next_attempt = 0.0
+        """When the next attempt to connect begins, on the clock of `time.perf_counter`, as the deadlines of calls."""
+        self._memory = EraMemory(server.cache, server.root, server.settings)
+        self._probes: bool | None = None
+        """Whether to ask the server for the newer era. None: as it is remembered."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {server.name}")
 
     async def close(self) -> None:
@@ -95,8 +100,10 @@ class Supervisor:
         if call is not None:
             call.phase = f"the MCP server '{self.name}' was not connected"
         while (session := self.session) is None:
-            if self.state not in (ConnectionState.CONNECTING, ConnectionState.CONNECTED):
+            if self.state in (ConnectionState.UNREACHABLE, ConnectionState.CLOSED):
                 raise self.unavailable(SideEffects.NOT_STARTED)
+            if self.state is ConnectionState.WAITING and call is not None and self._next_attempt > call.deadline:
+                raise self.unavailable(SideEffects.NOT_STARTED)  # waiting would not help
             await self._news.wait()
         if call is not None:
             call.phase = ""
@@ -141,6 +148,7 @@ class Supervisor:
         of = f" of {attempts}" if failures < attempts else ""
         self._log(logging.INFO, f"connection attempt {failures + 1}{of} in {delay:g} s")
         state = ConnectionState.WAITING if failures < attempts else ConnectionState.UNREACHABLE
+        self._next_attempt = perf_counter() + delay
         self._set_state(state if failures else ConnectionState.CONNECTING)
         await asyncio.sleep(delay)
 
@@ -181,15 +189,22 @@ class Supervisor:
             raise channel.loss or LostError("the session ended")
 
     async def _negotiate(self, session: Session) -> None:
-        probes = self._probes
+        remembered = await asyncio.to_thread(self._memory.recall)
+        probes = self._probes if self._probes is not None else remembered is None or remembered.version == MODERN
         try:
             await session.negotiate(self.server.start_timeout, probe=probes)
         except NotSentError:
             raise
         except BaseException:  # the probe may have killed it, or the handshake: try the other one next time
             self._probes = not probes
+            if remembered is not None:
+                await asyncio.to_thread(self._memory.forget)
             raise
         self._probes = session.is_modern
+        if remembered is not None and not session.is_modern and remembered.info != session.info:
+            await asyncio.to_thread(self._memory.forget)  # another version of the server: it may have learned more
+        else:
+            await asyncio.to_thread(self._memory.remember, Remembered(session.version, session.info))
 
     async def _open(self) -> AbstractAsyncContextManager[Channel]:
         handlers = Handlers(answer, self._notified)
