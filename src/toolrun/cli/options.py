@@ -61,6 +61,8 @@ def wait_option(default: float) -> Callable[[F], F]:
     """How long a command waits for MCP servers: a number of seconds, or None for as long as it takes."""
 
     def seconds(_: click.Context, __: click.Parameter, value: float) -> float | None:
+        if value != value:  # NaN
+            raise click.BadParameter("it is not a number of seconds")
         return None if value == float("inf") else value
 
     return click.option(
