@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from faults_mcp.bench import Servers
@@ -161,3 +163,38 @@ async def test_what_a_server_asks_of_its_client_is_answered(servers: Servers) ->
         answers = {it["id"]: it for it in servers.received() if "method" not in it}
         assert answers["p"]["result"] == {}
         assert answers["s"]["error"] == {"code": -32601, "message": "toolrun does not support sampling/createMessage"}
+
+
+async def test_a_failed_call_keeps_what_its_server_answered(servers: Servers) -> None:
+    image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    link = {"type": "resource_link", "uri": "file:///x", "name": "x", "_meta": {"x/size": 3}}
+    content = [{"type": "text", "text": "full"}, image, link]
+    result: dict[str, Any] = {"content": content, "structuredContent": {"free": 0}, "_meta": {"x/trace": "7"}}
+    async with servers.open() as tools:
+        for is_error in (True, False):
+            said = {**result, "isError": is_error}
+            answer = await tools.run(f"say({{'id': number, 'result': {said!r}}}); answer = None")
+            assert answer.success is not is_error
+            assert list(answer.content) == result["content"]
+            assert answer.result == {"free": 0}
+            assert answer.meta == {"x/trace": "7"}
+            assert "full" in answer.text
+            if is_error:
+                assert answer.to_dict()["success"] is False
+                assert "result" not in answer.to_dict()
+
+
+async def test_slips_in_a_schema_cost_nothing_and_what_is_said_about_a_tool_is_kept(
+    servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = {"type": "string", "description": None}
+    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}]}
+    schema = {"type": ["object"], "properties": {"a": text, "b": pair}, "required": None, "description": None}
+    icons, meta = [{"src": "https://x.example/i.png"}], {"x/kind": "sum"}
+    servers.lists("subject", {"name": "slips", "inputSchema": schema, "icons": icons, "_meta": meta})
+    async with servers.open() as tools:
+        tool: Any = tools.runtime.manager.get("slips")
+        assert (tool.icons, tool.meta) == (icons, meta)
+        assert (await tools.call("slips", a="x", b=[1, "y"])).result == 'slips {"a": "x", "b": [1, "y"]}'
+        assert (await tools.call("slips", b=["y", 1])).error_kind is ErrorKind.INVALID_ARGUMENTS
+    assert "cannot be used" not in caplog.text
