@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from toolrun.json import INT64, JSON, Schema
@@ -52,14 +52,26 @@ def is_plain(arguments: object) -> bool:
     for _ in range(MAX_NESTING + 1):
         below: dict[int, Any] = {}  # each object once: they may be shared
         for held in level:
-            is_object = type(held) is dict
-            if is_object and not all(type(key) is str and is_encodable(key) for key in held):
-                return False
-            for item in held.values() if is_object else held:
+            items = held
+            if type(held) is dict:
+                items = held.values()
+                for key in held:
+                    if type(key) is not str or not (key.isascii() or is_encodable(key)):
+                        return False
+            for item in items:
                 kind = type(item)
-                if kind is dict or kind is list:
+                if kind is str:
+                    is_fine = item.isascii() or is_encodable(item)
+                elif kind is int:
+                    is_fine = -INT64 <= item < INT64 or is_number(item)
+                elif kind is float:
+                    is_fine = isfinite(item)
+                elif kind is dict or kind is list:
                     below[id(item)] = item
-                elif not _is_plain_scalar(item, kind):
+                    continue
+                else:
+                    is_fine = kind is bool or item is None
+                if not is_fine:
                     return False
         if not below:
             return True
@@ -67,18 +79,10 @@ def is_plain(arguments: object) -> bool:
     return False
 
 
-def _is_plain_scalar(value: Any, kind: type) -> bool:
-    if kind is str:
-        return is_encodable(value)
-    if kind is int or kind is float:
-        return is_number(value)
-    return kind is bool or value is None
-
-
 def is_number(value: int | float) -> bool:
     """Whether JSON can carry the number to everybody: it is finite, and no larger than a float can be."""
     if isinstance(value, float):
-        return math.isfinite(value)
+        return isfinite(value)
     if -INT64 <= value < INT64:
         return True
     try:
