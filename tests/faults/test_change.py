@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import re
 import shutil
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +97,87 @@ async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(
         assert "SyntaxError" in (broken.error or "")
         project.write("subject", OTHER)
         await tools.works()
+
+
+def cut_short(path: Path, body: str) -> None:
+    """Save it in place, but only as far as it is a valid script without its function."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(body.partition("def run(")[0])
+
+
+async def test_a_script_that_is_saved_in_place_never_answers_for_half_of_itself(project: Project) -> None:
+    path = project.root / "tools" / "subject.py"
+    async with project.open() as tools:
+        pids, descriptions = {await tools.works()}, set[str]()
+        for number in range(4):
+            whole = path.read_text().replace("Run some code", f"Run some code, {number}", 1)
+            calls = []
+            for part in ("", whole[:40], whole.partition("def run(")[0], whole[: whole.index("exec(code")]):
+                path.write_text(part)
+                calls.append(asyncio.create_task(tools.works()))
+                await asyncio.sleep(0)  # each call notices another part
+            path.write_text(whole)
+            pids |= set(await asyncio.gather(*calls))
+            await until(
+                lambda shown=f"code, {number}": shown in tools.runtime.manager.by_name["subject"].description,
+                "the new description",
+            )
+            descriptions.add(tools.runtime.manager.by_name["subject"].description)
+        assert len(descriptions) == 4
+
+
+async def test_a_script_that_is_saved_slowly_is_waited_for(project: Project) -> None:
+    path = project.root / "tools" / "subject.py"
+    async with project.open() as tools, tools.bystander():
+        first, whole = await tools.works(), path.read_text()
+        starts = len(project.starts())
+        cut_short(path, whole)
+        call = asyncio.create_task(tools.works())
+        await until(lambda: len(project.starts()) > starts, "a worker with half of the script")
+        assert "subject" in tools.runtime.manager, "half a file takes no tool away"
+        path.write_text(whole.replace("Run some", "Run any"))
+        assert await call != first
+
+
+async def test_a_function_that_was_deleted_is_missed_once_the_file_has_settled(project: Project) -> None:
+    path = project.root / "tools" / "subject.py"
+    async with project.open() as tools:
+        await tools.works()
+        path.write_text(path.read_text().replace("def run(", "def go("))
+        gone = await tools.fault("")
+        assert gone.side_effects is SideEffects.NOT_STARTED
+        assert "no function 'run'" in (gone.error or "")
+
+
+async def test_a_script_that_is_replaced_by_a_named_pipe_goes_on_as_it_was(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = project.root / "tools" / "subject.py"
+    async with project.open(idle_timeout=0.05) as tools:
+        first = await tools.works()
+        path.unlink()
+        os.mkfifo(path)
+        async with tools.bystander():
+            await tools.works()
+            await until(lambda: is_gone(first), "the end of the first worker")
+            assert await tools.works() != first, "a new worker has the content that was read before"
+            await until(lambda: "is a named pipe" in caplog.text, "the warning")
+
+
+async def test_edits_leave_nothing_behind(project: Project) -> None:
+    async with project.open() as tools:
+        pools = []
+        for number in range(6):
+            await tools.works()
+            pools.append(weakref.ref(tools.pool()))
+            project.write("subject", SUBJECT + f"\n    # edit {number}\n")
+        await tools.works()
+
+        def all_gone() -> bool:
+            gc.collect()
+            return not any(pool() for pool in pools)
+
+        await until(all_gone, "the end of the retired pools")
 
 
 async def test_fifty_first_calls_at_once_make_one_environment_and_no_more_workers_than_allowed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -129,6 +130,36 @@ async def test_what_cannot_be_loaded_is_a_problem_and_the_others_load(
         logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert logged == [str(problem) for problem in runtime.problems]
     assert "No module named 'missing_module_x' (line 1)" in logged[0]
+
+
+async def test_what_is_not_a_regular_file_of_a_sensible_size_is_a_problem_and_the_others_load(
+    write: Write, tmp_path: Path
+) -> None:
+    for name in ("pipe.py", "pipe.json", "tools.toml"):
+        path = write(f"tools/{name}")
+        path.unlink()
+        os.mkfifo(path)
+    for name in ("sparse.py", "sparse.json"):
+        with write(f"tools/{name}").open("r+b") as file:
+            file.truncate(8 << 30)
+    (tmp_path / "tools" / "device.py").symlink_to("/dev/zero")
+    (tmp_path / "tools" / "dangling.py").symlink_to("nowhere")
+    (tmp_path / "tools" / "directory.py").mkdir()
+    write("tools/sums.py", ADD)
+    async with Runtime.open(write("toolrun.toml")) as runtime:
+        assert names(runtime) == ["add"]
+        assert {problem.file.name: problem.message.partition(":")[0] for problem in runtime.problems} == {
+            "dangling.py": "cannot be imported",
+            "device.py": "cannot be imported",
+            "pipe.json": "is a named pipe, not a regular file",
+            "pipe.py": "cannot be imported",
+            "sparse.json": "is larger than 1,000,000 bytes",
+            "sparse.py": "cannot be imported",
+            "tools.toml": "is a named pipe, not a regular file",
+        }
+        assert "it is a named pipe, not a regular file" in next(
+            problem.message for problem in runtime.problems if problem.file.name == "pipe.py"
+        )
 
 
 async def test_files_that_begin_with_an_underscore_or_a_dot_are_no_tools(write: Write) -> None:

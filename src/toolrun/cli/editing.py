@@ -12,8 +12,9 @@ from typing import Final
 import click
 
 from toolrun.cli.output import terminal_safe
-from toolrun.config.parse import read_text
+from toolrun.config.parse import MAX_BYTES, read_text
 from toolrun.errors import ConfigError
+from toolrun.regular_file import read_regular_file
 
 yes_option: Final = click.option("-y", "--yes", is_flag=True, help="Write without asking.")
 
@@ -64,7 +65,7 @@ def _write(target: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     made = Path(name)
     try:
-        has_mark = target.exists() and target.read_bytes().startswith(b"\xef\xbb\xbf")
+        has_mark = target.exists() and read_regular_file(target, MAX_BYTES).startswith(b"\xef\xbb\xbf")
         with os.fdopen(handle, "w", encoding="utf-8-sig" if has_mark else "utf-8", newline="") as file:
             file.write(text)
             file.flush()

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Self
 
+from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
 from toolrun.text import suggestion
 
@@ -74,8 +75,8 @@ def _shipped() -> dict[str, str]:
 
 def _read(path: Path, known: frozenset[str]) -> dict[str, str]:
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        given = tomllib.loads(read_text(path))
+    except ValueError as error:  # ConfigError, too
         raise ConfigError(f"The wording file {path} cannot be read: {error}") from error
     for name, text in given.items():
         if name not in known:

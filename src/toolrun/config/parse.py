@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolrun.errors import ConfigError
 from toolrun.json import JSON, JSONDecodeError, loads
+from toolrun.regular_file import UnsuitableFileError, read_regular_file
 from toolrun.text import show
 
 if TYPE_CHECKING:
@@ -35,16 +36,15 @@ _YAML_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, with or without a byte order mark."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular_file(path, MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError("there is no such file; check the path") from None
     except IsADirectoryError:
         raise ConfigError("is a directory; name a file in it") from None
+    except UnsuitableFileError as error:
+        raise ConfigError(str(error.strerror).replace("it is ", "is ", 1)) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"is larger than {MAX_BYTES:,} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

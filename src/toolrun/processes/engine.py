@@ -25,6 +25,8 @@ class ProcessSpec:
     """The working directory."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The complete environment; the engine adds its own variables."""
+    input: bytes = field(default=b"", repr=False)
+    """What is sent to it first."""
     memory: int | None = None
     """The limit on address space, in bytes."""
     label: str = ""

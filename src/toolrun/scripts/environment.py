@@ -58,6 +58,7 @@ from types import MappingProxyType
 from typing import IO, Any, Final, ParamSpec
 
 from toolrun.errors import SideEffects, UnavailableError
+from toolrun.regular_file import UnsuitableFileError, read_regular_file
 from toolrun.scripts.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.scripts.pep723 import read_block, read_metadata
 from toolrun.scripts.uv import UvResult, advise, clean_variables, readable, run_uv
@@ -252,8 +253,8 @@ class _Making:
 def _find(home: Path) -> Path | None:
     """Raises OSError if unknown: an environment that cannot be read (no descriptor left) must not be replaced."""
     try:
-        name = (home / _COMPLETE).read_text("ascii")
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        name = read_regular_file(home / _COMPLETE, 100).decode("ascii")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, UnsuitableFileError, ValueError):
         return None
     interpreter = home / name / "bin" / "python"
     # Follows the link: an environment whose base interpreter was removed is no longer there.

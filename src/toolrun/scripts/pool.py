@@ -55,6 +55,7 @@ class Pool:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drained: asyncio.Future[None] | None = None
+        self._on_end: Callable[[Pool], object] | None = None
 
     @property
     def workers(self) -> list[PooledWorker]:
@@ -106,10 +107,23 @@ class Pool:
         if pending:
             await asyncio.wait(pending, timeout=self.limits.grace + 5)
 
-    def retire(self) -> None:
-        """No new calls from now on, also not those that wait; each worker ends when its last call has."""
+    def retire(self, on_end: Callable[[Pool], object] = lambda pool: None) -> None:
+        """No new calls from now on, also not those that wait; each worker ends when its last call has.
+
+        `on_end` is called when all have ended: nothing keeps the pool any more.
+        """
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        self._on_end = on_end
         self._perform(self._state.retire(), RetiredError(f"'{self.name}' was replaced."))
         self._cancel_starts()
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self._on_end is not None and not (self._state.workers or self._starts or self._ends):
+            on_end, self._on_end = self._on_end, None
+            on_end(self)
 
     # What a worker tells.
 
@@ -124,6 +138,7 @@ class Pool:
         if is_unexpected:
             logger.warning("%s: %s", self.name, lost)
         self._perform(actions)
+        self._check_end()
 
     def call_answered(self, worker: PooledWorker) -> None:
         info = worker.describe() if self.limits.max_memory is not None else None
@@ -164,7 +179,12 @@ class Pool:
     def _keep(self, tasks: set[asyncio.Task[None]], work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         tasks.add(task)
-        task.add_done_callback(tasks.discard)
+
+        def on_done(_: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            self._check_end()
+
+        task.add_done_callback(on_done)
 
     def _cancel_starts(self) -> None:
         for task in self._starts:

@@ -1,37 +1,38 @@
 """Python files with a PEP 723 header: their functions run in worker processes with dependencies of their own.
 
 A file is described from inside its environment, once for each content; a file that has not changed is listed from the
-cache, without starting anything. An edited file is noticed at the next call: calls that run finish in the old workers.
+cache, without starting anything.
+
+An edited file is noticed at the next call, which waits until the file is still: many programs save in place, and half a
+file may be a valid script without the function that is called, or with half of it. The workers get the content that was
+read then, not the path. Calls that run finish in the old workers. If a call cannot be started in a new version that may
+still be half a file, the file gets a little longer to change once more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Final
+from time import monotonic, perf_counter
+from typing import Any, Final, TypeAlias
 
 from toolrun.config.model import Config
-from toolrun.config.value_type import SECONDS, VALUE_TYPES, count
-from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
-from toolrun.json import JSON, Schema, dumps, loads
+from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, SideEffects, UnavailableError
+from toolrun.json import JSON, Schema
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.schema.origin import Origin
-from toolrun.scripts.environment import Environments, Requirements, read_requirements
-from toolrun.scripts.pep723 import find_fault
+from toolrun.scripts.description import Description, DescriptionCache, read_description
+from toolrun.scripts.environment import Environments
 from toolrun.scripts.pool import Pool, RetiredError
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
 from toolrun.scripts.request import Request
-from toolrun.text import suggestion
+from toolrun.scripts.version import Declared, Version, read_version
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.worker import DIRECTORY
@@ -41,35 +42,15 @@ logger = logging.getLogger("toolrun")
 WORKER: Final = Path(DIRECTORY)
 _LOOK_EVERY: Final = 0.001
 """Seconds between two looks whether a file was edited: under load a look for each call would be a tenth of its cost."""
-_DESCRIPTION: Final = 2
-"""To be raised when the files in the cache get another form."""
-_DECLARED: Final = {
-    "timeout": SECONDS,
-    "concurrency": count(1),
-    "memory_mb": count(1),
-    "secrets": VALUE_TYPES["tuple[str, ...]"],
-    "idempotent": VALUE_TYPES["bool"],
-}
+_STILL: Final = 0.1
+"""Seconds without a change after which an edited file is read."""
+_SETTLED: Final = 1.0
+"""Seconds without a change after which nobody can be in the middle of saving it."""
+_POLL: Final = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What a script says of itself, in `[tool.toolrun]` of its metadata."""
-
-    timeout: float | None = None
-    concurrency: int = 1
-    memory_mb: int | None = None
-    secrets: tuple[str, ...] = ()
-    idempotent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One content of a file."""
-
-    sha256: str
-    requirements: Requirements
-    declared: Declared
+Stamp: TypeAlias = tuple[int, int, int]
+"""What changes when a file is written: its time, its size, its number."""
 
 
 class ScriptTool:
@@ -106,18 +87,27 @@ class ScriptTool:
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         call = current_call.get()
+        script = self._script
+        script.look(perf_counter() if call is None else call.started)
         while True:
-            self._script.look(perf_counter() if call is None else call.started)
+            if call is not None:
+                call.phase = "its script was being saved"
+            pool = await script.current_pool()
             try:
-                return await self._script.pool.run(Request(self.function, arguments, self._config, self._secrets, call))
+                return await pool.run(Request(self.function, arguments, self._config, self._secrets, call))
             except RetiredError:  # it was edited while this call waited: the new version takes it
                 continue
+            except CallError as error:
+                if call is not None and error.side_effects is SideEffects.NOT_STARTED:
+                    call.phase = "its script was being saved"
+                if error.side_effects is not SideEffects.NOT_STARTED or not await script.has_replaced(pool):
+                    raise
 
     def submit(self, call: Call) -> Request | None:
         """The same without a coroutine, if a worker is free at this moment; None if not."""
         script = self._script
-        if call.started >= script.next_look:
-            script.look(call.started)
+        if call.started >= script.next_look and not script.look(call.started):
+            return None
         request = Request(self.function, call.arguments, self._config, self._secrets, call)
         return request if script.pool.submit(request) else None
 
@@ -138,23 +128,37 @@ class ScriptServices:
 
 
 class Script:
-    """One file."""
+    """One file. Belongs to one event loop."""
 
-    def __init__(self, path: Path, services: ScriptServices) -> None:
+    def __init__(self, path: Path, services: ScriptServices, stamp: Stamp, version: Version) -> None:
+        """Use `open`, which reads the file."""
         self.path = path
         self.name = path.stem
         self._services = services
+        self._descriptions = DescriptionCache(services.cache / "descriptions")
         self._file = str(path)
-        self._stamp = _stamp(self._file)
+        self._stamp = stamp
         self.next_look = 0.0
         """When the file is to be looked at again, on the clock of `time.perf_counter`."""
-        self._version = read_version(path, services.config)
-        self.pool = self._new_pool(self._version)
-        self._retired: list[Pool] = []
-        self._renewal: asyncio.Task[None] | None = None
+        self._version = version
+        self.pool = self._new_pool(version)
+        self._retired: set[Pool] = set()
+        """Those whose last calls have not ended."""
+        self._is_changing = self._must_be_read = False
+        """Whether the file may be half saved; whether the version in use is older than the file."""
+        self._news = asyncio.Event()
+        """Set when one of these changes."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_described = True
         self._tools: list[ScriptTool] = []
         self._announced = ""
         """The environment whose making was announced last: many calls may wait for it."""
+
+    @staticmethod
+    async def open(path: Path, services: ScriptServices) -> Script:
+        """Raises ConfigError for a file that cannot be used."""
+        stamp, version = await asyncio.to_thread(_read, path, services.config)
+        return Script(path, services, stamp, version)
 
     @property
     def environment(self) -> Path | None:
@@ -178,19 +182,22 @@ class Script:
     async def load(self) -> list[ScriptTool]:
         """The tools of the file as it is now. Raises CallError or ConfigError if it cannot be described."""
         version = self._version
-        description = await self._description(version)
-        functions = description["functions"]
-        for function in description["skipped"]:
+        found = await self._description(version)
+        for function in found.skipped:
             logger.warning("%s: '%s' is no tool: %s", self.path, function["name"], function["reason"])
-        for warning in description["warnings"]:
+        for warning in found.warnings:
             logger.warning("%s: %s", self.path, warning)
+        self._tools = self._make_tools(version, found)
+        return self._tools
+
+    def _make_tools(self, version: Version, found: Description) -> list[ScriptTool]:
+        functions = found.functions
         if not functions:
             raise ConfigError("has no public function that can be a tool")
-        self._tools = [
+        return [
             ScriptTool(self, self.name if len(functions) == 1 else f"{self.name}.{it['name']}", it, version.declared)
             for it in functions
         ]
-        return self._tools
 
     def granted(self, tool: str, declared: Declared) -> tuple[Mapping[str, JSON], Mapping[str, str]]:
         """The configuration of a tool, and the secrets that it declares and is granted."""
@@ -202,48 +209,112 @@ class Script:
         return dict(settings.config), {name: config.secrets[name] for name in names}
 
     async def close(self, drain: float) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.wait([self._renewal])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
 
-    def look(self, now: float) -> None:
-        """Notice an edit of the file, but look at it only so often."""
-        if now < self.next_look:
-            return
-        self.next_look = now + _LOOK_EVERY
+    def look(self, now: float) -> bool:
+        """Notice an edit of the file, but look at it only so often. Whether the file is certainly the one in use."""
+        if now >= self.next_look and not self._is_changing:
+            self.next_look = now + _LOOK_EVERY
+            if self._has_changed():
+                self.next_look = 0.0  # every call comes here until the file has settled
+                self._is_changing = self._must_be_read = True
+                self._start(self._follow())
+        return not self._is_changing
+
+    async def current_pool(self) -> Pool:
+        """The workers of the file as it is, as soon as an edit was read."""
+        while self._must_be_read:
+            await self._news.wait()
+        return self.pool
+
+    async def has_replaced(self, pool: Pool) -> bool:
+        """Whether the version of this pool was half a file: another one has taken its place."""
+        while self.pool is pool and self._is_changing:
+            await self._news.wait()
+        return self.pool is not pool
+
+    def _has_changed(self) -> bool:
         try:
             stamp = _stamp(self._file)
         except OSError:  # a file that is gone goes on as it was
-            return
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._take_edit()
+            return False
+        is_other, self._stamp = stamp != self._stamp, stamp
+        return is_other
 
-    def _take_edit(self) -> None:
-        try:
-            version = read_version(self.path, self._services.config)
-        except ConfigError as error:
-            logger.warning("%s was edited and %s; its last good version stays in use", self.path, error)
-            return
+    async def _follow(self) -> None:
+        """Read the file each time it is still, until it has settled."""
+        fault: ConfigError | None = None
+        while self._must_be_read:
+            while not await self._stays_for(_STILL):
+                pass
+            try:
+                self._stamp, version = await asyncio.to_thread(_read, self.path, self._services.config)
+                fault = None
+                self._replace(version)
+            except ConfigError as error:
+                fault = error
+            self._must_be_read = False
+            self._announce()
+            self._must_be_read = not await self._stays_for(_SETTLED - _STILL)
+        self._is_changing = False
+        self._announce()
+        if fault is not None:
+            logger.warning("%s was edited and %s; its last good version stays in use", self.path, fault)
+
+    async def _stays_for(self, seconds: float) -> bool:
+        """Whether the file does not change for so long."""
+        end = monotonic() + seconds
+        while monotonic() < end:
+            await asyncio.sleep(_POLL)
+            if self._has_changed():
+                return False
+        return True
+
+    def _replace(self, version: Version) -> None:
         if version.sha256 == self._version.sha256:
             return
         logger.info("%s was edited: the next calls use the new version", self.path)
-        self.pool.retire()
-        self._retired.append(self.pool)
+        self._retired.add(self.pool)
+        self.pool.retire(self._retired.discard)
         self._version, self.pool = version, self._new_pool(version)
-        if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        if self._is_described:
+            self._is_described = False
+            self._start(self._renew())
+
+    def _announce(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _renew(self) -> None:
         """Offer the tools of the new version, and of the next one if it is edited again meanwhile."""
         version = None
         while version is not self._version:
-            version, old = self._version, {tool.name for tool in self._tools}
+            version, old, failure = self._version, self._tools, None
             try:
-                self._offer(await self.load(), old)
+                found = await self._description(version)
+                has_lost = not {tool.function for tool in old} <= {it["name"] for it in found.functions}
+            except (CallError, ConfigError, OSError) as error:
+                failure, has_lost = error, True
+            while has_lost and self._is_changing and version is self._version:
+                await self._news.wait()  # it may be half a file
+            if version is not self._version:
+                continue
+            try:
+                if failure is not None:
+                    raise failure
+                self._offer(await self.load(), {tool.name for tool in old})
             except (CallError, ConfigError, OSError) as error:
                 logger.warning("%s: %s", self.path, error)
+        self._is_described = True
 
     def _offer(self, tools: list[ScriptTool], old: set[str]) -> None:
         manager = self._services.manager
@@ -278,7 +349,8 @@ class Script:
         return ProcessSpec(
             name=self.name,
             program=interpreter,
-            arguments=(str(WORKER / "__main__.py"), str(self.path), *options),
+            arguments=(str(WORKER / "__main__.py"), str(self.path), "--source", str(len(version.content)), *options),
+            input=version.content,
             directory=self._services.config.root,
             variables=self._services.variables,
             memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
@@ -293,23 +365,14 @@ class Script:
             self._services.on_progress(f"{self.name}: making its environment ({needs})")
         return await environments.interpreter(requirements)
 
-    async def _description(self, version: Version) -> dict[str, list[Any]]:
-        """The functions of the file, those that cannot be tools, and what is to be warned of."""
-        parts = (str(_DESCRIPTION), version.sha256, version.requirements.key, _worker_key())
-        key = hashlib.sha256("".join(parts).encode()).hexdigest()
-        file = self._services.cache / "descriptions" / f"{key[:32]}.json"
-        with suppress(OSError, ValueError):
-            cached: dict[str, list[Any]] = loads(file.read_bytes())
-            return cached
-        info: dict[str, Any] = await self._describe(version)
-        found: dict[str, Any] = {part: info.get(part) for part in ("functions", "skipped", "warnings")}
-        if not all(isinstance(part, list) for part in found.values()):
+    async def _description(self, version: Version) -> Description:
+        known = await asyncio.to_thread(self._descriptions.find, version)
+        if known is not None:
+            return known
+        found = read_description(await self._describe(version))
+        if found is None:
             raise ProtocolError(f"The worker of '{self.name}' does not say what is in it.")
-        with suppress(OSError):  # a full disk costs time, not the tool
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(f".{id(self)}.part")
-            part.write_bytes(dumps(found))
-            part.replace(file)
+        await asyncio.to_thread(self._descriptions.keep, version, found)
         return found
 
     async def _describe(self, version: Version) -> dict[str, JSON]:
@@ -327,61 +390,20 @@ class Script:
         return worker.info
 
 
-def read_version(path: Path, config: Config) -> Version:
-    """Raises ConfigError for a file whose metadata cannot be used."""
-    try:
-        content = path.read_bytes()
-        lock_file = path.with_name(f"{path.name}.lock")
-        lock = lock_file.read_bytes() if lock_file.is_file() else None
-        source = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}") from error
-    requirements = read_requirements(source, lock)
-    if requirements is None:
-        raise ConfigError(f"has a header that is not valid (PEP 723), so it is not run: {find_fault(source)}")
-    tools = requirements.metadata.get("tool")
-    table = tools.get("toolrun", {}) if isinstance(tools, Mapping) else {}
-    return Version(hashlib.sha256(content).hexdigest(), requirements, _capped(_declared(table), config))
-
-
-def _declared(table: object) -> Declared:
-    if not isinstance(table, Mapping):
-        raise ConfigError("[tool.toolrun] in its header must be a table")
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        kind = _DECLARED.get(key)
-        if kind is None:
-            raise ConfigError(f"unknown key '{key}' in [tool.toolrun] of its header; {suggestion(key, _DECLARED)}")
-        if not kind.accepts(value):
-            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {kind.words}")
-        values[key] = kind.convert(value)
-    return Declared(**values)
-
-
-def _capped(declared: Declared, config: Config) -> Declared:
-    workers = config.workers
-    memory = [it for it in (declared.memory_mb, workers.max_memory_mb) if it is not None]
-    return Declared(
-        timeout=None if declared.timeout is None else min(declared.timeout, workers.max_timeout),
-        concurrency=min(declared.concurrency, workers.max_concurrency),
-        memory_mb=min(memory, default=None),
-        secrets=declared.secrets,
-        idempotent=declared.idempotent,
-    )
-
-
 def worker_variables(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """What a worker gets of the host's environment: where programs and home are, the locale, and what is listed."""
     return child_environment(environ, names.__contains__)
 
 
-def _stamp(file: str) -> tuple[int, int, int]:
+def _read(path: Path, config: Config) -> tuple[Stamp, Version]:
+    """Raises ConfigError. The stamp is the older of the two: a later edit shows."""
+    try:
+        stamp = _stamp(str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}") from error
+    return stamp, read_version(path, config)
+
+
+def _stamp(file: str) -> Stamp:
     status = os.stat(file)  # noqa: PTH116  once for each call, and pathlib takes twice as long
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-@cache
-def _worker_key() -> str:
-    """Changes with the code that describes scripts."""
-    files = sorted(WORKER.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from toolrun.errors import ConfigError
 from toolrun.execution.failure import text_of
+from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.tools.function import FunctionTool
 
 
@@ -30,7 +32,7 @@ def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
 def _import(path: Path) -> ModuleType:
     # Unique, so that two files called search.py do not replace each other.
     name = f"toolrun_tools.{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None or spec.loader is None:
         raise ConfigError("is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -45,6 +47,13 @@ def _import(path: Path) -> ModuleType:
             f"cannot be imported: {type(error).__name__}: {text_of(error)}{_line(error, path)}"
         ) from error
     return module
+
+
+class _Loader(SourceFileLoader):
+    """Reads the file and its bytecode."""
+
+    def get_data(self, path: str) -> bytes:
+        return read_regular_file(path, MAX_PYTHON_BYTES)
 
 
 def _line(error: BaseException, path: Path) -> str:

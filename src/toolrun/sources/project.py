@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toolrun.builtins import BUILTINS, Handler
 from toolrun.config.model import Config, ServerSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError
+from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function_file import load_functions
@@ -54,12 +55,12 @@ class Project:
         """Load the files. Connections to servers open in the background; this does not wait for them."""
         self._start_servers(environ)
         paths = _files(self._config.root, self._config.files.python)
-        scripts = [path for path in paths if is_script(path)]
+        scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
         for path in paths:
             self._add(loaded[path] if path in loaded else self._load_functions(path), path)
         for path in _files(self._config.root, self._config.files.catalogs):
-            catalog = read_catalog(path)
+            catalog = await asyncio.to_thread(read_catalog, path)
             self.problems += catalog.problems
             tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
             self._add(tools, path)
@@ -144,7 +145,7 @@ class Project:
         from toolrun.scripts.source import Script
 
         try:
-            script = Script(path, around)
+            script = await Script.open(path, around)
             self.scripts.append(script)
             return await script.load()
         except (ConfigError, CallError, OSError) as error:
@@ -174,16 +175,16 @@ def _log_progress(line: str) -> None:
 def is_script(path: Path) -> bool:
     """Whether a file has a PEP 723 header, valid or not."""
     try:
-        return has_header(path.read_text(encoding="utf-8", errors="replace"))
+        return has_header(read_regular_file(path, MAX_PYTHON_BYTES).decode("utf-8", "replace"))
     except OSError:
         return False  # importing it reports the reason
 
 
 def _files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """The files that match the patterns, each once, in a stable order, without those that start with _ or ."""
+    """What matches the patterns, each once, in a stable order, but no directory and nothing that starts with _ or ."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         for path in sorted(root.glob(pattern)):
-            if path.is_file() and not path.name.startswith(("_", ".")):
+            if not path.is_dir() and not path.name.startswith(("_", ".")):
                 found[path] = None
     return list(found)

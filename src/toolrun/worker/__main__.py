@@ -1,10 +1,13 @@
 """The process that runs a script's functions, in the script's own environment. This docstring is the wire contract.
 
-usage: PYTHON worker/__main__.py SCRIPT [--concurrency N] [--describe]
+usage: PYTHON worker/__main__.py SCRIPT [--source BYTES] [--concurrency N] [--describe]
 
 Standard library only, Python 3.9 or newer; the script need not import anything of ours. Standard input and output are
 the protocol: one JSON object a line, UTF-8, strict (no NaN, no lone surrogates). The worker moves them to private
 descriptors before it loads the script, so that what the script and its children print goes to standard error.
+
+Host → worker, first, with --source: the content of the script, as so many bytes. The worker then runs what the host has
+read, and not what is in the file when the worker starts. Without, it reads the file.
 
 Worker → host, first:
     {"ready": {"pid": 123, "python": "3.11.7", "sha256": "<of the script's bytes>", "functions": ["add", …]}}

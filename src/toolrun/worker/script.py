@@ -26,14 +26,18 @@ class Script:
         self.skipped = skipped
 
 
-def load(path: str) -> Script:
-    """Execute the file as a module that is not `__main__`. Raises whatever it raises."""
+def load(path: str, source: bytes | None = None) -> Script:
+    """Execute the file as a module that is not `__main__`. Raises whatever it raises.
+
+    `source` is its content; if it is not given, the file is read.
+    """
     path = os.path.abspath(path)
-    file = os.open(path, os.O_RDONLY)
-    try:
-        source = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
-    finally:
-        os.close(file)
+    if source is None:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            source = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
+        finally:
+            os.close(file)
     directory, _, name = path.rpartition("/")
     name = name[:-3] if name.endswith(".py") else name
     if name in sys.modules:  # such as time.py

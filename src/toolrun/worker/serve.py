@@ -119,6 +119,16 @@ class Port:
             self._parts.append(rest)
         return lines
 
+    def take(self, size: int) -> bytes:
+        """The first bytes of the input. Ends the process if the input ends before."""
+        data = b""
+        while len(data) < size:
+            chunk = os.read(self.requests, min(_LARGE, size - len(data)))
+            if not chunk:
+                leave(0)
+            data += chunk
+        return data
+
     def post(self, call: Call, data: bytes, *, last: bool = False) -> None:
         """Have `data` sent with the next flush, unless the call was answered before."""
         with self._lock:
@@ -356,9 +366,9 @@ def main(argv: list[str], requests: int, answers: int) -> None:
     _signal.signal(_signal.SIGINT, lambda *_: None)
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr, unused-ignore]
-    path, limit, is_describing = _options(argv)
+    path, limit, is_describing, size = _options(argv)
     try:
-        loaded = script.load(path)
+        loaded = script.load(path, None if size is None else port.take(size))
     except BaseException as error:  # noqa: BLE001  whatever the script does at import
         port.write({"ready": {"error": f"{type(error).__name__}: {text_of(error)}{script.place(error, path)}"}})
         sys.excepthook(type(error), error.with_traceback(_frames(error)), error.__traceback__)
@@ -379,15 +389,17 @@ def main(argv: list[str], requests: int, answers: int) -> None:
     worker.serve()
 
 
-def _options(argv: list[str]) -> tuple[str, int, bool]:
-    limit, is_describing, paths = 1, False, []
+def _options(argv: list[str]) -> tuple[str, int, bool, int | None]:
+    limit, is_describing, size, paths = 1, False, None, []
     rest = iter(argv)
     for argument in rest:
         if argument == "--describe":
             is_describing = True
         elif argument == "--concurrency":
             limit = int(next(rest))
+        elif argument == "--source":
+            size = int(next(rest))
         else:
             paths.append(argument)
     (path,) = paths
-    return path, limit, is_describing
+    return path, limit, is_describing, size

@@ -512,6 +512,6 @@ def test_an_environment_that_cannot_be_read_is_not_taken_for_one_that_is_not_the
     def no_descriptor(*_: object, **__: object) -> str:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(Path, "read_text", no_descriptor)
+    monkeypatch.setattr("toolrun.scripts.environment.read_regular_file", no_descriptor)
     with pytest.raises(OSError, match="Too many open files"):
         environment._find(tmp_path)

@@ -345,3 +345,26 @@ async def test_closing_drains_then_ends(make: Make) -> None:
     await closing
     assert engine.workers[0].closed
     assert not engine.workers[0].killed
+
+
+async def test_a_retired_pool_tells_when_its_last_worker_has_ended(make: Make) -> None:
+    pool, engine = make(MemoryEngine(lingers=True))
+    [task] = await running(pool, engine, 1)
+    ended: list[Pool] = []
+    pool.retire(ended.append)
+    await asyncio.sleep(0)
+    assert ended == [], "a call runs"
+    engine.workers[0].answer()
+    assert await task == "done"
+    await until(lambda: engine.workers[0].closed)
+    assert ended == [], "its worker is there"
+    engine.workers[0].end(0)
+    await until(lambda: ended)
+    assert ended == [pool]
+
+
+async def test_a_pool_without_workers_tells_at_once_that_it_has_ended(make: Make) -> None:
+    pool, _ = make()
+    ended: list[Pool] = []
+    pool.retire(ended.append)
+    assert ended == [pool]

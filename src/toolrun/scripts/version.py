@@ -1,0 +1,91 @@
+"""One content of a script file, and what its header says: read as a whole, so that a later edit does not change it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from toolrun.config.model import Config
+from toolrun.config.value_type import SECONDS, VALUE_TYPES, count
+from toolrun.errors import ConfigError
+from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
+from toolrun.scripts.environment import Requirements, read_requirements
+from toolrun.scripts.pep723 import find_fault
+from toolrun.text import suggestion
+
+_DECLARED: Final = {
+    "timeout": SECONDS,
+    "concurrency": count(1),
+    "memory_mb": count(1),
+    "secrets": VALUE_TYPES["tuple[str, ...]"],
+    "idempotent": VALUE_TYPES["bool"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a script says of itself, in `[tool.toolrun]` of its metadata."""
+
+    timeout: float | None = None
+    concurrency: int = 1
+    memory_mb: int | None = None
+    secrets: tuple[str, ...] = ()
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One content of a file."""
+
+    content: bytes = field(repr=False)
+    sha256: str
+    requirements: Requirements
+    declared: Declared
+
+
+def read_version(path: Path, config: Config) -> Version:
+    """The file as it is now. Raises ConfigError if it cannot be read, or its metadata cannot be used."""
+    try:
+        content = read_regular_file(path, MAX_PYTHON_BYTES)
+        lock_file = path.with_name(f"{path.name}.lock")
+        lock = read_regular_file(lock_file, MAX_PYTHON_BYTES) if lock_file.exists() else None
+        source = content.decode()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot be read: {error}") from error
+    requirements = read_requirements(source, lock)
+    if requirements is None:
+        raise ConfigError(f"has a header that is not valid (PEP 723), so it is not run: {find_fault(source)}")
+    tools = requirements.metadata.get("tool")
+    table = tools.get("toolrun", {}) if isinstance(tools, Mapping) else {}
+    return Version(content, hashlib.sha256(content).hexdigest(), requirements, _capped(_declared(table), config))
+
+
+def _declared(table: object) -> Declared:
+    if not isinstance(table, Mapping):
+        raise ConfigError("[tool.toolrun] in its header must be a table")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        kind = _DECLARED.get(key)
+        if kind is None:
+            raise ConfigError(f"unknown key '{key}' in [tool.toolrun] of its header; {suggestion(key, _DECLARED)}")
+        if not kind.accepts(value):
+            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {kind.words}")
+        values[key] = kind.convert(value)
+    return Declared(**values)
+
+
+def _capped(declared: Declared, config: Config) -> Declared:
+    workers = config.workers
+    memory = [it for it in (declared.memory_mb, workers.max_memory_mb) if it is not None]
+    return Declared(
+        timeout=None if declared.timeout is None else min(declared.timeout, workers.max_timeout),
+        concurrency=min(declared.concurrency, workers.max_concurrency),
+        memory_mb=min(memory, default=None),
+        secrets=declared.secrets,
+        idempotent=declared.idempotent,
+    )
