@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BLANKS: Final = frozenset("\xa0\u2009\u202f\u3000")
+"""Spaces that people write: not printable for Python, but harmless."""
 _SEPARATORS: Final = str.maketrans("", "", "_- ")
 _ALIKE: Final = 0.65
 """How alike names must be to be taken for each other: `qury` and `query` are 0.89."""
@@ -51,6 +53,17 @@ def shown_name(name: object) -> str:
     if type(name) is not str:
         return show(name)
     return name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
+
+
+def one_line(text: str) -> str:
+    """One line of printable characters: everything else is escaped, also what is invisible or cannot be encoded."""
+    if text.isprintable():
+        return text
+    return "".join(it if it.isprintable() or it in _BLANKS else _escape(it) for it in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def plural(count: int, thing: str) -> str:

@@ -118,8 +118,9 @@ async def test_a_script_that_is_saved_in_place_never_answers_for_half_of_itself(
                 await asyncio.sleep(0)  # each call notices another part
             path.write_text(whole)
             pids |= set(await asyncio.gather(*calls))
+            shown = f"code, {number}"
             await until(
-                lambda shown=f"code, {number}": shown in tools.runtime.manager.by_name["subject"].description,
+                lambda: shown in tools.runtime.manager.by_name["subject"].description,  # noqa: B023  awaited here
                 "the new description",
             )
             descriptions.add(tools.runtime.manager.by_name["subject"].description)

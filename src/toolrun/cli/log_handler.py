@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
+from textwrap import dedent
 from typing import Final
 
-from toolrun.cli.output import paint, terminal_safe
+from toolrun.cli.output import paint
 from toolrun.config.model import LogSettings
+from toolrun.logger import Indented, clean, format_exception
+from toolrun.text import one_line
 
 _LEVELS: Final = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.DEBUG}
 _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
@@ -40,15 +44,21 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         word = paint(record.levelname.lower(), _COLOURS.get(record.levelno, "blue"))
         message = record.getMessage()
-        if record.exc_info and record.exc_info[1] is not None:
-            if self._level <= logging.DEBUG:
-                message += f"\n{self.formatException(record.exc_info)}"
-            else:
-                message += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            is_long = self._level <= logging.DEBUG
+            message += f"\n{format_exception(error)}" if is_long else f" ({type(error).__name__}: {clean(error)})"
+        message = _with_indented_rest(message)
         if self._level > logging.INFO:
-            return f"{word}: {terminal_safe(message)}"
+            return f"{word}: {message}"
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        return f"{time} {word} {record.name}: {terminal_safe(message)}"
+        return f"{time} {word} {record.name}: {message}"
+
+
+def _with_indented_rest(message: str) -> str:
+    """Only the first line starts at the margin: no other can be taken for a record, whichever library logs it."""
+    first, _, rest = message.partition("\n")
+    return one_line(first) + Indented(dedent(rest))
 
 
 class JSONFormatter(logging.Formatter):
@@ -66,4 +76,16 @@ class JSONFormatter(logging.Formatter):
             fields["call"] = call
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        text = json.dumps(fields, ensure_ascii=False, default=str)
+        return text if text.isprintable() else _UNPRINTABLE.sub(_escaped, text)
+
+
+_UNPRINTABLE: Final = re.compile(
+    r"[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What JSON leaves as it is, although it colours, hides or reorders text, or cannot be encoded."""
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]

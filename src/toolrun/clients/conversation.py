@@ -9,7 +9,6 @@ rules; the functions here repair the messages.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from toolrun.clients.foreign_message import read_messages
 from toolrun.clients.message_content import Content, Shown, cleaned_answer, cleaned_result, cleaned_text, cleaned_words
 from toolrun.clients.sendable import sendable_json
 from toolrun.clients.turn_event import Ended
+from toolrun.logger import get_logger
 from toolrun.result import ToolCall
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolrun.clients.provider import Provider
     from toolrun.clients.wording import Wording
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")

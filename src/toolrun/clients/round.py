@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolrun.clients.turn_event import Event, ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ErrorKind, SideEffects
+from toolrun.logger import get_logger
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import OnProgress, Progress
 
 if TYPE_CHECKING:
     from toolrun.execution.executor import ToolExecutor
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 Emit = Callable[[Event], None]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -34,6 +33,7 @@ from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, 
 from toolrun.execution.settle import Settled, is_quick
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
+from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
 from toolrun.result import Content, ToolCall, ToolResult, meta_of, normalise_result
 from toolrun.text import close_names, show, shown_name, visible
@@ -45,7 +45,7 @@ from toolrun.worker.stream import is_stream
 if TYPE_CHECKING:
     from toolrun.schema import Checked, Repair
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 _NO_SETTINGS: Final = ToolSettings()
 _MAX_DEPTH: Final = 32
@@ -225,7 +225,7 @@ class ToolExecutor:
             secrets={name: self._secrets[name] for name in settings.secrets if name in self._secrets},
             manager=self.manager,
             model=self.model,
-            logger=logging.getLogger(f"toolrun.tool.{name}"),
+            logger=get_logger(f"toolrun.tool.{name}"),
             call=call,
         )
 

@@ -19,13 +19,14 @@ from toolrun.errors import CallError, ErrorKind
 from toolrun.execution.observer import Observer
 from toolrun.execution.settle import is_quick
 from toolrun.json import JSON, loads
+from toolrun.logger import Indented, get_logger
 from toolrun.redaction import Redactor
 from toolrun.result import ToolResult, normalise, render
-from toolrun.text import show, visible
+from toolrun.text import one_line, show
 from toolrun.tools.context import Call
 from toolrun.worker.normalise import clean
 
-logger = logging.getLogger("toolrun.call")
+logger = get_logger("toolrun.call")
 
 _is_enabled_for = logger.isEnabledFor
 _INFO: Final = logging.INFO
@@ -76,10 +77,10 @@ class LogObserver(Observer):
             fields |= {"error": error, "side_effects": str(result.side_effects)}
             if call.error is not None and not issubclass(type(call.error), CallError) and _traceback_of(call.error):
                 fields["raised"] = f"{type(call.error).__name__} {_place(call.error)}"
-        line = self._line(fields, slow)
+        below = ""
         if call.error is not None and not excerpt.is_cut and _is_enabled_for(logging.DEBUG):
-            line += _traceback(redactor, call.error)
-        logger.log(level, "%s", line, extra={"call": fields})
+            below = redactor.hide(_traceback(call.error))
+        logger.log(level, "%s%s", self._line(fields, slow), Indented(below), extra={"call": fields})
 
     def _line(self, fields: dict[str, object], slow: bool) -> str:
         head = f"{fields['tool']} {fields['outcome']} {fields['ms']} ms"
@@ -87,7 +88,7 @@ class LogObserver(Observer):
             head += f" (slow: over {self._slow_ms:g} ms)"
         # What is text has been redacted and cut already; the rest is redacted JSON.
         rest = [
-            f"{key}={visible(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
+            f"{key}={one_line(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
             for key, value in fields.items()
             if key not in ("tool", "outcome", "ms") and value not in (None, [], "")
         ]
@@ -143,12 +144,12 @@ def _shown(redactor: Redactor, value: JSON) -> str:
 
 
 def _cut(text: str) -> str:
-    shown = visible(text[:_MAX_VALUE])
+    shown = one_line(text[:_MAX_VALUE])
     return shown if len(text) <= _MAX_VALUE else f"{shown}… ({len(text):,} characters)"
 
 
-def _traceback(redactor: Redactor, error: BaseException) -> str:
-    """Below the line, one line for each of its own: as `exc_info` it would show what the exception says."""
+def _traceback(error: BaseException) -> str:
+    """Not as `exc_info`, which would show what the exception says, and ask a foreign one for it."""
     text, seen = "", set[int]()
     raised: BaseException | None = error
     while raised is not None and id(raised) not in seen:
@@ -157,8 +158,7 @@ def _traceback(redactor: Redactor, error: BaseException) -> str:
         frames = "".join(traceback.format_tb(_traceback_of(raised)))
         text = f"Traceback (most recent call last):\n{frames}{type(raised).__name__}: {words[:_MAX_TEXT]}\n{text}"
         raised = _attribute(raised, "__cause__") or _attribute(raised, "__context__")
-    lines = redactor.hide(text.rstrip()).split("\n")
-    return "".join(f"\n{visible(line)}" for line in lines)
+    return text.rstrip()
 
 
 def _place(error: BaseException) -> str:

@@ -12,18 +12,18 @@ structured content is not checked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
 from toolrun.errors import ProtocolError
 from toolrun.json import JSON, Schema
+from toolrun.logger import get_logger
 from toolrun.result import Content, render, shorten
 from toolrun.schema.explain import problems_of
 from toolrun.schema.validator import CompiledSchema
 from toolrun.schema.value import is_too_deep
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 MAX_WORK: Final = 2_000_000
 """Checks for one answer, each less than 100 ns."""

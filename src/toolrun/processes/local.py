@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import logging
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Final
 from weakref import WeakSet
 
+from toolrun.logger import get_logger
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 from toolrun.processes.fork_guard import ForkGuard
 from toolrun.processes.framing import InvalidLine, LineFramer
@@ -29,7 +29,7 @@ from toolrun.processes.status_file import StatusFile
 from toolrun.processes.tag import LABEL, TAG, new_engine_id
 from toolrun.processes.watchdog import kill_tagged
 
-logger = logging.getLogger("toolrun.worker")
+logger = get_logger("toolrun.worker")
 
 _SWEEP: Final = 0.5
 """Seconds of computing that the search for descendants of a dead worker may take."""

@@ -11,19 +11,19 @@ asked to cancel the call.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeAlias
 
 from toolrun.errors import CallError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON
+from toolrun.logger import get_logger
 from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.scripts.pool_state import Actions, Assign, EndWorker, PoolLimits, PoolState, Refuse, StartWorker, State
 from toolrun.scripts.pooled_worker import PooledWorker
 from toolrun.scripts.request import Request
 
-logger = logging.getLogger("toolrun.worker")
+logger = get_logger("toolrun.worker")
 
 _Ticket: TypeAlias = "asyncio.Future[PooledWorker]"
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
+from toolrun.logger import Indented, get_logger
 from toolrun.processes.engine import Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
 from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.scripts.pool_state import PoolLimits, PoolState, State, WorkerRecord
@@ -28,7 +29,7 @@ from toolrun.scripts.wire import (
 )
 from toolrun.tools.context import Progress
 
-logger = logging.getLogger("toolrun.worker")
+logger = get_logger("toolrun.worker")
 
 _NUMBERS: Final = itertools.count(1)
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -182,6 +183,7 @@ class PooledWorker(WorkerRecord):
 
     def logged(self, line: str) -> None:
         level, message = logging.INFO, line
+        below: object = ""
         if line.startswith("{"):
             with contextlib.suppress(ValueError):
                 data = loads(line)
@@ -190,7 +192,9 @@ class PooledWorker(WorkerRecord):
                     fields = data.get("fields")
                     more = fields.items() if isinstance(fields, dict) else ()
                     message = " ".join([data["message"], *(f"{key}={value}" for key, value in more)])
-        logger.log(level, "%s: %s", self.name, message, extra={"tool": self.name})
+                    below = data.get("traceback")
+        traceback = Indented(below if isinstance(below, str) else "")
+        logger.log(level, "%s: %s%s", self.name, message, traceback, extra={"tool": self.name})
 
     def ended(self, exit: Exit) -> None:
         lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)

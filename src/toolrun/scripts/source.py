@@ -12,7 +12,6 @@ still be half a file, the file gets a little longer to change once more.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from toolrun.config.model import Config
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, SideEffects, UnavailableError
 from toolrun.json import JSON, Schema
+from toolrun.logger import get_logger
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, ProcessSpec
 from toolrun.schema.origin import Origin
@@ -37,7 +37,7 @@ from toolrun.tools.context import Call, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.worker import DIRECTORY
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 WORKER: Final = Path(DIRECTORY)
 _LOOK_EVERY: Final = 0.001

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from toolrun.errors import SideEffects, UnavailableError, UsageError
 from toolrun.json import JSON
+from toolrun.logger import get_logger
 
 if TYPE_CHECKING:
     from toolrun.result import ToolResult
@@ -116,7 +117,7 @@ class ToolContext:
     """The `ToolManager` that holds all tools."""
     model: Any = None
     """The model of the host application, if it has one."""
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("toolrun.tool"))
+    logger: logging.Logger = field(default_factory=lambda: get_logger("toolrun.tool"))
     call: Call | None = field(default=None, repr=False)
 
     def remaining(self) -> float:
@@ -170,8 +171,8 @@ class ToolContext:
 def _report(on_progress: OnProgress, progress: Progress) -> None:
     try:
         on_progress(progress)
-    except Exception:  # the listener's own failure is not the call's
-        logging.getLogger("toolrun").warning("a progress listener failed", exc_info=True)
+    except Exception:  # noqa: BLE001  the listener's own failure is not the call's
+        get_logger("toolrun").warning("a progress listener failed", exc_info=True)
 
 
 def running_context() -> ToolContext:

@@ -5,15 +5,15 @@ The tools are kept as they came. What the executor derives from them (validators
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar, overload
 
+from toolrun.logger import get_logger
 from toolrun.tools.adapt import adapt
 from toolrun.tools.function import FunctionTool
 from toolrun.tools.protocol import Tool
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 T = TypeVar("T", bound=Tool)
 P = ParamSpec("P")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
 from toolrun.errors import SpeechError
+from toolrun.logger import get_logger
 from toolrun.voice.change_signal import ChangeSignal
 from toolrun.voice.speech.speech_engine import Speaker
 from toolrun.voice.voice_event import Answered, Heard, VoiceEvent
 
-logger = logging.getLogger("toolrun.voice")
+logger = get_logger("toolrun.voice")
 
 
 class Announcer:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from toolrun.clients.turn_event import ToolFinished, ToolProgress
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
+from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
 from toolrun.voice.broker_address import BrokerAddress
 from toolrun.voice.race import race
@@ -32,7 +33,7 @@ from toolrun.voice.voice_event import Answered, Heard, ToolActivity, VoiceEvent
 if TYPE_CHECKING:
     import aiomqtt
 
-logger = logging.getLogger("toolrun.voice")
+logger = get_logger("toolrun.voice")
 
 MAX_QUEUED: Final = 200
 """Messages that wait for the broker. When there are more, the oldest are dropped."""

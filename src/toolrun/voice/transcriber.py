@@ -8,7 +8,6 @@ of a model or a tool ends it.
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable
@@ -21,6 +20,7 @@ from toolrun.clients.model_error import ModelContextError, ModelError
 from toolrun.clients.turn_event import Event, Reply, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import VoiceSettings
 from toolrun.errors import ToolrunError, UsageError
+from toolrun.logger import get_logger
 from toolrun.voice.change_signal import ChangeSignal
 from toolrun.voice.memory import Memory
 from toolrun.voice.phrases import Phrases
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolrun.clients.loop import Turn
     from toolrun.clients.model_client import ModelClient
 
-logger = logging.getLogger("toolrun.voice")
+logger = get_logger("toolrun.voice")
 
 
 class BackgroundTranscriber:

@@ -68,9 +68,9 @@ def report_progress(progress: object, total: object, message: str) -> None:
         port.flush()
 
 
-def log(level: str, message: str, fields: dict[str, Any]) -> None:
+def log(level: str, message: str, fields: dict[str, Any], **more: str) -> None:
     """One record on standard error, in one write, so that records of several threads do not mix."""
-    line = memoryview(codec.encode({"level": level, "message": message, "fields": fields}) + b"\n")
+    line = memoryview(codec.encode({"level": level, "message": message, "fields": fields, **more}) + b"\n")
     try:
         while line:
             line = line[os.write(2, line) :]
@@ -347,7 +347,7 @@ def log_traceback(call: Call, error: BaseException) -> None:
         text = "".join(traceback.format_exception(type(error), error, _frames(error))).rstrip()
     except Exception:  # noqa: BLE001  the exception's own __str__ or __repr__
         return
-    log("debug", text[-_MAX_TRACEBACK:], {"function": call.function})
+    log("debug", text_of(error), {"function": call.function}, traceback=text[-_MAX_TRACEBACK:])
 
 
 def _frames(error: BaseException) -> TracebackType | None:

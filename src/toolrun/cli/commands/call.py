@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 import sys
@@ -18,11 +17,12 @@ from toolrun.cli.output import Output, claim_stdout, complain
 from toolrun.cli.session import run_with_tools
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.json import JSON
+from toolrun.logger import get_logger
 from toolrun.result import ToolResult, render
 from toolrun.runtime import Runtime
 from toolrun.tools.context import Progress
 
-logger = logging.getLogger("toolrun")
+logger = get_logger("toolrun")
 
 _PAIR: Final = re.compile(r"(?P<name>[^=]+?)(?P<sign>:?=)(?P<value>.*)", re.DOTALL)
 _REFUSED: Final = (ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS)

@@ -6,7 +6,6 @@ schema.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, cast
@@ -21,11 +20,12 @@ from toolrun.clients.dialect.unparse import unparse
 from toolrun.clients.sendable import sendable_json, sendable_text
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
+from toolrun.logger import get_logger
 from toolrun.schema.value import join
 from toolrun.tools.naming import NameRule, fit_names
 from toolrun.tools.protocol import schema_of
 
-logger = logging.getLogger("toolrun.dialect")
+logger = get_logger("toolrun.dialect")
 
 PROVIDERS: Final[Mapping[str, Dialect]] = {
     "ollama": QWEN,

@@ -10,7 +10,6 @@ that the tool's schema marks with `x-mcp-header`. All of it is in the messages t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -27,6 +26,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, ErrorData
 
+from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Handlers, Server
 from toolrun.mcp.client.http_client import FAILURE, HttpClient, InSessionError, unpack
 from toolrun.mcp.client.json_rpc import (
@@ -42,7 +42,7 @@ from toolrun.mcp.client.json_rpc import (
 )
 from toolrun.tools.context import OnProgress
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _GONE: Final = (400, 404)
 """The status with which servers say that they do not know a session: 404 by the book, 400 if written in JavaScript.

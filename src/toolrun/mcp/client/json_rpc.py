@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from toolrun.execution.body import Outcome
 from toolrun.json import dump_line
+from toolrun.logger import get_logger
 from toolrun.mcp.client.message import TAIL, answered_request, decode
 from toolrun.processes.framing import InvalidLine, LineFramer
 from toolrun.tools.context import OnProgress, Progress
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _NOT_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Requests that the protocol forbids to cancel."""

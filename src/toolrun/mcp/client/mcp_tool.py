@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Final
 
 from toolrun.config.model import ToolSettings
 from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, ToolError, UnavailableError
 from toolrun.json import JSON, Schema
+from toolrun.logger import get_logger
 from toolrun.mcp.call_result import protocol_failure, read_result
 from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
@@ -21,7 +21,7 @@ from toolrun.result import Content
 from toolrun.schema.origin import Origin
 from toolrun.tools.context import Call, current_call
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _DEFAULTS: Final = ToolSettings()
 _TOO_MANY: Final = 429

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 from toolrun.errors import CallError
+from toolrun.logger import get_logger
 from toolrun.mcp.call_result import ForwardedError
 from toolrun.mcp.client.json_rpc import METHOD_NOT_FOUND, BadAnswerError, LostError, Result, RpcError
 from toolrun.mcp.client.supervisor import Supervisor
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _INTERNAL_ERROR: Final = -32603
 _MAX_PAGES: Final = 100

@@ -10,11 +10,11 @@ Answers are read leniently: one broken tool in a list does not cost the others.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
+from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Channel
 from toolrun.mcp.client.http_error import HttpError
 from toolrun.mcp.client.json_rpc import (
@@ -31,7 +31,7 @@ from toolrun.mcp.client.schema_slips import mend
 from toolrun.tools.context import OnProgress
 from toolrun.version import __version__
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

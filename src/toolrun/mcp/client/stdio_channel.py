@@ -8,7 +8,6 @@ if it does not answer within the grace period, it is killed, and its supervisor 
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from collections import deque
 from collections.abc import AsyncIterator
@@ -16,13 +15,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Handlers, Server
 from toolrun.mcp.client.json_rpc import JsonRpc, LostError, Params
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Exit, ProcessSpec
 from toolrun.text import plural
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _PASSED_ON: Final = frozenset({"USER", "LOGNAME", "SHELL", "TERM"})
 _CLOSE: Final = 2.0

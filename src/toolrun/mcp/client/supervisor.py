@@ -16,6 +16,7 @@ from time import monotonic, perf_counter
 from typing import Any, Final
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
+from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
 from toolrun.mcp.client.era_memory import EraMemory, Remembered
 from toolrun.mcp.client.http_error import HttpError
@@ -24,7 +25,7 @@ from toolrun.mcp.client.session import MODERN, Listed, Session, answer
 from toolrun.mcp.client.stdio_channel import open_stdio
 from toolrun.tools.context import current_call
 
-logger = logging.getLogger("toolrun.mcp")
+logger = get_logger("toolrun.mcp")
 
 _STABLE: Final = 10.0
 """Seconds after which the loss of a session counts as the first one again."""

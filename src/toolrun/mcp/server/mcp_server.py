@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from toolrun.config.model import ServeSettings
 from toolrun.errors import ErrorKind
 from toolrun.execution.executor import ToolExecutor
 from toolrun.json import JSON, dumps
+from toolrun.logger import get_logger
 from toolrun.mcp.call_result import too_large, write_result
 from toolrun.mcp.server.forwarded_resources import ForwardedResources, Reader
 from toolrun.mcp.server.tool_list import ServedTool, ToolList
@@ -43,7 +43,7 @@ from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.manager import ToolManager
 from toolrun.version import __version__
 
-logger = logging.getLogger("toolrun.serve")
+logger = get_logger("toolrun.serve")
 
 PAGE: Final = 1000
 """Tools in one answer to `tools/list`. Many clients ask for the first page only, so pages are large."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import select
 import sys
@@ -35,9 +34,10 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolrun.json import dump_line
+from toolrun.logger import get_logger
 from toolrun.processes.framing import InvalidLine, LineFramer
 
-logger = logging.getLogger("toolrun.serve")
+logger = get_logger("toolrun.serve")
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 256 * 1024

@@ -6,13 +6,13 @@ tools there are.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, dumps, loads
+from toolrun.logger import get_logger
 from toolrun.mcp.call_result import forward_result, write_result
 from toolrun.mcp.output_check import OutputSchema
 from toolrun.mcp.tool_names import provider_names
@@ -20,7 +20,7 @@ from toolrun.result import ToolResult, render
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import schema_of
 
-logger = logging.getLogger("toolrun.serve")
+logger = get_logger("toolrun.serve")
 
 Definition = dict[str, Any]
 
