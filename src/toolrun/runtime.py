@@ -64,33 +64,41 @@ class Runtime:
         observers: tuple[Observer, ...] = (),
         overrides: Mapping[str, JSON] | None = None,
         on_progress: Callable[[str], None] | None = None,
+        lazy: bool = False,
     ) -> AsyncIterator[Runtime]:
         """Load a configuration and its tools; on leaving, end everything that was started.
 
         `source` is the path of a toolrun.toml, a Config, or nothing: then the nearest toolrun.toml upwards is used,
         and without one the defaults. MCP servers are connected with in the background: `ready` waits for them.
         `on_progress` is told in lines of text what is done while the environment of a script is being made, which may
-        take a while; by default the log is told. Raises ConfigError for a configuration that cannot be used.
+        take a while; by default the log is told. `lazy`: a script is loaded, and its environment made, when one of its
+        tools is called or `ready` waits for it; `problems` are not logged. Raises ConfigError for a configuration that
+        cannot be used.
         """
         runtime = Runtime(read_config(source, overrides=overrides), observers, on_progress)
         runtime.executor.home = asyncio.get_running_loop()
         try:
-            await runtime._load()
+            await runtime._load(lazy)
             yield runtime
         finally:
             if runtime._project is not None:
                 await runtime._project.close()
             await runtime.executor.close()
 
-    async def _load(self) -> None:
+    async def _load(self, lazy: bool) -> None:
         import toolrun.schema.arguments  # noqa: F401  the first call shall not wait for the validator
         from toolrun.sources.project import Project
 
         self._project = Project(self.config, self.manager, self._internals, self._on_progress)
-        await self._project.load(os.environ)
-        if self._project.mcp is not None:
-            self.executor.pending_tools = self._project.mcp
-        self.problems += self._project.problems
+        self.problems = self._project.problems
+        await self._project.load(os.environ, lazy=lazy)
+        self.executor.pending_tools = self._project
+        self.executor.missing_secrets = self.config.missing_secrets
+        if not lazy:
+            self.log_problems()
+
+    def log_problems(self) -> None:
+        """Log what could not be loaded, and which tools lack a secret."""
         for problem in self.problems:
             logger.warning("%s", problem)
         for name, settings in self.config.tool.items():
@@ -104,11 +112,18 @@ class Runtime:
 
         After `timeout` seconds it returns all the same: `servers` says which are still connecting.
         """
-        mcp = self._project.mcp if self._project is not None else None
-        if mcp is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await (mcp.ready() if tool is None else mcp.wait_for(tool))
+        if self._project is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                if tool is not None:
+                    await self._project.wait_for(tool)
+                elif self._project.mcp is not None:
+                    await self._project.mcp.ready()
+
+    def unavailable(self, tool: str) -> str:
+        """Why a tool was not loaded, if a file says that it is its own; otherwise empty."""
+        return self._project.unavailable(tool) if self._project is not None else ""
 
     @property
     def servers(self) -> list[Supervisor]:

@@ -343,6 +343,119 @@ def test_doctor_compares_the_secrets_of_a_script_with_what_it_is_granted(project
     ]
 
 
+def test_a_script_whose_environment_cannot_be_made_answers_with_the_reason(project: Path) -> None:
+    write_script(project, "lacking", GREET, missing_wheel(project))
+    done = toolrun("call", "lacking", "name=Ada", "--json", cwd=project)
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert answer["success"] is False
+    reason = "Cannot make the environment of a script that needs gone"
+    assert answer["error"].startswith(f"Tool 'lacking' is not available: tools/lacking.py: {reason}")
+    assert "uv says:" in answer["error"]
+    assert done.stderr == f"toolrun: {answer['error']}\n", "it is said once"
+    described = toolrun("describe", "lacking", cwd=project)
+    assert described.returncode == 2
+    assert described.stderr.startswith(f"toolrun: Tool 'lacking' is not available: tools/lacking.py: {reason}")
+
+
+@pytest.mark.parametrize("command", [["call", "greet", "name=Ada"], ["describe", "greet"]])
+def test_the_use_of_one_tool_makes_no_other_environment_and_tells_no_other_problem(
+    project: Path, command: list[str]
+) -> None:
+    write_script(project, "greet", GREET, 'requires-python = ">=3.9"')
+    write_script(project, "greeting", GREET, 'requires-python = ">=3.8"')
+    write_script(project, "lacking", GREET, missing_wheel(project))
+    write_script(project, "malformed", GREET, "dependencies = [")
+    write_script(project, "two", GREET + '\ndef numbers():\n    "Numbers."\n    yield 1\n')
+    (project / "tools" / "broken.py").write_text("import nothing_of_that_name\n")
+    (project / "tools" / "broken.json").write_text("[")
+    done = toolrun(*command, cwd=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((project / "cache" / "environments").iterdir())) == 1
+    unknown = toolrun("call", "gret", cwd=project)
+    assert unknown.returncode == 2
+    assert "Did you mean greet" in unknown.stderr
+    assert "No module named 'nothing_of_that_name'" in unknown.stderr, "the tool may be in that file"
+    assert len(list((project / "cache" / "environments").iterdir())) == 1
+
+
+def test_a_tool_of_a_file_that_cannot_be_loaded_answers_with_the_reason(project: Path) -> None:
+    write_script(project, "malformed", GREET, "dependencies = [")
+    write_script(project, "crashing", "raise ValueError('not today')\n")
+    (project / "tools" / "broken.py").write_text("import nothing_of_that_name\n")
+    for name, reason in (
+        ("malformed", "its block is not valid TOML"),
+        ("crashing.greet", "ValueError: not today"),
+        ("broken", "No module named 'nothing_of_that_name'"),
+    ):
+        done = toolrun("call", name, cwd=project)
+        assert done.returncode == 1
+        stem = name.partition(".")[0]
+        assert done.stderr.startswith(f"toolrun: Tool '{name}' is not available: tools/{stem}.py: ")
+        assert reason in done.stderr
+
+
+def test_a_tool_that_is_called_by_a_tool_is_loaded_then(project: Path) -> None:
+    write_script(project, "greet", GREET)
+    code = """
+        from toolrun import ToolContext, tool
+
+        @tool
+        async def host(context: ToolContext) -> str:
+            "Greet through the other tool."
+            return (await context.call_tool("greet", {"name": "Ada"})).text
+    """
+    (project / "tools" / "host.py").write_text(dedent(code))
+    done = toolrun("call", "host", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "Hello Ada!\n")
+
+
+def test_a_secret_that_is_granted_and_not_set_is_named_before_the_tool_starts(project: Path) -> None:
+    body = "from pathlib import Path\n" + GREET.replace("    return", '    Path("acted").touch()\n    return')
+    write_script(project, "greet", body, "dependencies = []", "[tool.toolrun]", 'secrets = ["GREETING_KEY"]')
+    (project / "toolrun.toml").write_text(
+        '[workers]\ncache = "cache"\n[secrets]\nGREETING_KEY = { env = "NOT_SET_ANYWHERE" }\n'
+        '[tool.greet]\nsecrets = ["GREETING_KEY"]\n'
+    )
+    done = toolrun("call", "greet", "name=Ada", cwd=project)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "toolrun: Tool 'greet' needs the secret 'GREETING_KEY', which is not set: "
+        "the variable NOT_SET_ANYWHERE is not set\n"
+        "Set it as [secrets] in toolrun.toml says, or remove 'GREETING_KEY' from the secrets of [tool.greet].\n"
+    )
+    assert not (project / "acted").exists()
+    assert toolrun("call", "greet", "name=Ada", cwd=project, env={"NOT_SET_ANYWHERE": "x"}).stdout == "Hello Ada!\n"
+
+
+def test_doctor_finds_handlers_that_do_not_exist(project: Path) -> None:
+    entry: dict[str, Any] = {"description": "A tool.", "parameters": {}}
+    tools = [
+        {**entry, "name": "a", "implementation": {"type": "builtin", "handler": "echoo"}},
+        {**entry, "name": "b", "implementation": {"type": "internal", "handler": "lamp"}},
+        {**entry, "name": "c", "implementation": {"type": "builtin", "handler": "echo"}},
+        {**entry, "name": "d", "implementation": {"type": "mock", "mock_response": 1}},
+    ]
+    (project / "tools" / "catalog.json").write_text(json.dumps(tools))
+    done = toolrun("doctor", "--json", cwd=project)
+    assert done.returncode == 1
+    found = [it for it in json.loads(done.stdout)["checks"] if it["status"] != "ok"]
+    assert found == [
+        {
+            "status": "problem",
+            "subject": "tools",
+            "message": "tools/catalog.json: tool 'a': there is no builtin handler 'echoo'",
+            "advice": "correct the file: did you mean 'echo'?",
+        },
+        {
+            "status": "warning",
+            "subject": "tools",
+            "message": "tools/catalog.json: tool 'b': there is no internal handler 'lamp'",
+            "advice": "your program has to register it: runtime.register_internal('lamp', …)",
+        },
+    ]
+
+
 def test_the_end_of_the_program_ends_its_workers(project: Path) -> None:
     write_script(
         project, "pid", 'import os\n\ndef pid() -> int:\n    """Tell the process."""\n    return os.getpid()\n'

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolrun import ConfigError, ErrorKind, Observer, Runtime, ToolResult
+from toolrun import ConfigError, ErrorKind, Observer, Runtime, SideEffects, ToolResult
 from toolrun.config.model import Config, FileSettings, ToolSettings
 from toolrun.tools.context import Call
 
@@ -242,9 +242,17 @@ secrets = ["KEY", "GONE"]
 """,
     )
     async with Runtime.open(path) as runtime:
-        assert (await runtime.executor.execute("reveal")).result == {"KEY": "s3cr3t-value"}
+        refused = await runtime.executor.execute("reveal")
+        assert (refused.error_kind, refused.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
+        assert refused.error == (
+            "Tool 'reveal' needs the secret 'GONE', which is not set: the variable NOT_SET_ANYWHERE is not set"
+        )
+        assert "remove 'GONE' from the secrets of [tool.reveal]" in refused.text
         assert runtime.config.missing_secrets == {"GONE": "the variable NOT_SET_ANYWHERE is not set"}
         assert (await runtime.executor.execute("add", {"a": 1})).result == 2
+    path.write_text(path.read_text().replace('"KEY", "GONE"', '"KEY"'))
+    async with Runtime.open(path) as runtime:
+        assert (await runtime.executor.execute("reveal")).result == {"KEY": "s3cr3t-value"}
 
 
 async def test_every_call_is_logged_without_secrets_and_told_to_the_observers(

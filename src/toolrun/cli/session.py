@@ -42,18 +42,20 @@ def run_with_tools(
     *,
     on_progress: Callable[[str], None] | None = None,
     ends_on_sigterm: bool = False,
+    lazy: bool = False,
 ) -> T:
     """Open the tools of the configuration and do the work with them.
 
     `on_progress` gets a line for each step of making an environment; by default a terminal shows them, otherwise the
     log. `ends_on_sigterm`: SIGTERM is the normal end of the work, so everything is closed and the exit code is 0.
+    `lazy`: a script is loaded when its tool is wanted, and the problems of files are not logged.
     """
     config = read_config(options.config)
     set_up_log(config.log, options.verbosity)
     if on_progress is None and sys.stderr is not None and sys.stderr.isatty():
         on_progress = inform
     signals = (signal.SIGINT, signal.SIGTERM) if ends_on_sigterm else (signal.SIGINT,)
-    return run(options, _with_tools(config, work, on_progress), signals)
+    return run(options, _with_tools(config, work, on_progress, lazy), signals)
 
 
 def unsettled(runtime: Runtime) -> list[Supervisor]:
@@ -62,9 +64,9 @@ def unsettled(runtime: Runtime) -> list[Supervisor]:
 
 
 async def _with_tools(
-    config: Config, work: Callable[[Runtime], Awaitable[T]], on_progress: Callable[[str], None] | None
+    config: Config, work: Callable[[Runtime], Awaitable[T]], on_progress: Callable[[str], None] | None, lazy: bool
 ) -> T:
-    async with Runtime.open(config, on_progress=on_progress) as runtime:
+    async with Runtime.open(config, on_progress=on_progress, lazy=lazy) as runtime:
         return await work(runtime)
 
 

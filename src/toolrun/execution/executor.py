@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.config.model import Limits, ToolSettings
-from toolrun.errors import CallError, InvalidArgumentsError, OverloadedError, UnknownToolError, UsageError
+from toolrun.errors import CallError, InvalidArgumentsError, OverloadedError, UsageError
 from toolrun.execution.admission import check_limits, checked_timeout
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
@@ -28,7 +28,7 @@ from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
 from toolrun.execution.parked_task import SelfCancelledError
-from toolrun.execution.pending import PendingTools
+from toolrun.execution.pending import PendingTools, lacking_secret, unknown_tool
 from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, settle_in_thread
 from toolrun.execution.settle import Settled, is_quick
 from toolrun.execution.thread import Threads
@@ -36,7 +36,7 @@ from toolrun.json import INT64
 from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
 from toolrun.result import Content, ToolCall, ToolResult, meta_of, normalise_result
-from toolrun.text import close_names, show, shown_name, visible
+from toolrun.text import shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import Tool
@@ -91,6 +91,8 @@ class ToolExecutor:
         """The model that tools may ask through their `ToolContext`."""
         self.pending_tools: PendingTools | None = None
         """Sources that are still connecting. A call of a tool that is not there waits for them."""
+        self.missing_secrets: Mapping[str, str] = {}
+        """Why secrets that tools may be granted are not in `secrets`."""
         self._settings = settings or {}
         self._secrets = secrets or {}
         if observers is None:
@@ -147,7 +149,7 @@ class ToolExecutor:
             self._finish(call, self._failed(call, cancelled, repairs))
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
-            value, error = None, refused if type(name) is str else self._unknown(name)
+            value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
         if error is not None:
             result = self._failed(call, error, repairs, value)
         elif type(value) is int and -INT64 < value < INT64 and not call.dropped:  # a second look would cost a call
@@ -232,7 +234,7 @@ class ToolExecutor:
     async def _find(self, name: str, timeout: float | None) -> PreparedTool:
         """The tool of that name, which may still be on its way."""
         if type(name) is not str:
-            raise self._unknown(name)
+            raise unknown_tool(name, self._by_name, self.pending_tools)
         timeout = self.timeout if timeout is None else checked_timeout(timeout)
         if self.pending_tools is not None and self.manager.get(name) is None:
             parent = current_call.get()
@@ -244,10 +246,13 @@ class ToolExecutor:
     def _prepare(self, name: str) -> PreparedTool:
         tool = self.manager.get(name)
         if tool is None:
-            raise self._unknown(name)
+            raise unknown_tool(name, self._by_name, self.pending_tools)
         prepared = self._prepared.get(tool.name)
         if prepared is None or prepared.tool is not tool:
             settings = self._settings_of(tool)
+            for secret in settings.secrets:
+                if secret not in self._secrets:
+                    raise lacking_secret(tool.name, secret, self.missing_secrets.get(secret, "it has no value"))
             prepared = self._prepared[tool.name] = PreparedTool(tool, settings, self.timeout, self._max_chars)
         return prepared
 
@@ -255,17 +260,6 @@ class ToolExecutor:
         """Those of its name, unless its source knows better: the name of a server's tool depends on other servers."""
         own = getattr(tool, "settings", None)
         return own if isinstance(own, ToolSettings) else self._settings.get(tool.name, _NO_SETTINGS)
-
-    def _unknown(self, name: str) -> UnknownToolError:
-        if type(name) is not str:
-            return UnknownToolError(f"Tool {show(name)} not found", detail="The name of a tool is text.")
-        names = list(self._by_name)
-        close = close_names(name, names)
-        hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
-        missing = self.pending_tools.missing() if self.pending_tools is not None else ""
-        return UnknownToolError(
-            f"Tool '{shown_name(name)}' not found", detail=f"{hint}\n{missing}" if missing else hint
-        )
 
     def _check(self, prepared: PreparedTool, call: Call, known: Checked | None = None) -> tuple[Repair, ...]:
         strict, names = self.limits.strict, (call.name, prepared.name)

@@ -1,8 +1,12 @@
-"""What the executor may wait for before it says that there is no tool of a name."""
+"""A tool that is not there, or not yet: what the executor may wait for, and what it says in the end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
+
+from toolrun.errors import CallError, SideEffects, UnavailableError, UnknownToolError
+from toolrun.text import close_names, show, shown_name
 
 
 class PendingTools(Protocol):
@@ -13,3 +17,34 @@ class PendingTools(Protocol):
 
     def missing(self) -> str:
         """Which sources are not there, for a model."""
+
+    def unavailable(self, name: str) -> str:
+        """Why the tool of that name cannot be had, if its source is known; otherwise empty."""
+
+    def names(self) -> list[str]:
+        """The names under which tools may still come, for suggestions."""
+
+
+def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) -> CallError:
+    """Why there is no tool of that name, with names that may have been meant."""
+    if type(name) is not str:
+        return UnknownToolError(f"Tool {show(name)} not found", detail="The name of a tool is text.")
+    reason = pending.unavailable(name) if pending is not None else ""
+    if reason:
+        return UnavailableError(
+            f"Tool '{shown_name(name)}' is not available: {reason}", side_effects=SideEffects.NOT_STARTED
+        )
+    names = [*known, *(pending.names() if pending is not None else ())]
+    close = close_names(name, names)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
+    missing = pending.missing() if pending is not None else ""
+    return UnknownToolError(f"Tool '{shown_name(name)}' not found", detail=f"{hint}\n{missing}" if missing else hint)
+
+
+def lacking_secret(tool: str, secret: str, reason: str) -> UnavailableError:
+    """The tool must not start without what it was granted."""
+    return UnavailableError(
+        f"Tool '{tool}' needs the secret '{secret}', which is not set: {reason}",
+        side_effects=SideEffects.NOT_STARTED,
+        detail=f"Set it as [secrets] in toolrun.toml says, or remove '{secret}' from the secrets of [tool.{tool}].",
+    )

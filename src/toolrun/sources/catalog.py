@@ -225,6 +225,13 @@ class DeclaredTool:
             getattr(handler, "__call__", None)  # noqa: B004  an object may have an async __call__
         )
 
+    @property
+    def missing_handler(self) -> Implementation | None:
+        """What it is implemented by, if there is no such handler at this moment."""
+        implementation = self._implementation
+        is_there = implementation.type == "mock" or implementation.handler in self._handlers
+        return None if is_there else implementation
+
     def invoke(self, arguments: dict[str, JSON]) -> object:
         """The mock response, or whatever the handler returns, an awaitable included."""
         if self._implementation.type == "mock":

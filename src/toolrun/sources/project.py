@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from toolrun.builtins import BUILTINS, Handler
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from toolrun.scripts.environment import Environments
     from toolrun.scripts.source import Script, ScriptServices, ScriptTool
 
+_RETRY = 10.0
+"""Seconds after which a script that could not be loaded is tried again, if one of its tools is called."""
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
 
@@ -50,9 +54,16 @@ class Project:
         """The MCP servers, if there are any."""
         self._engine: Engine | None = None
         self._environments: Environments | None = None
+        self._deferred: dict[str, float] = {}
+        """Names of scripts that are not loaded, and when that may be tried again, on the clock of `monotonic`."""
+        self._loading = asyncio.Lock()
 
-    async def load(self, environ: Mapping[str, str]) -> None:
-        """Load the files. Connections to servers open in the background; this does not wait for them."""
+    async def load(self, environ: Mapping[str, str], *, lazy: bool = False) -> None:
+        """Load the files. Connections to servers open in the background; this does not wait for them.
+
+        `lazy`: a script is loaded when one of its tools is waited for.
+        """
+        self._is_lazy = lazy
         self._start_servers(environ)
         paths = _files(self._config.root, self._config.files.python)
         scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
@@ -96,6 +107,33 @@ class Project:
             return {}
         self.problems += [LoadProblem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
         return servers
+
+    async def wait_for(self, name: str) -> None:
+        """Wait until there is a tool of that name, or none can be expected any more."""
+        async with self._loading:
+            for script in self.scripts:
+                is_due = self._deferred.get(script.name, math.inf) <= monotonic()
+                if is_due and name not in self._manager and _may_be_of(name, script.path):
+                    self._add(await self._load_deferred(script), script.path)
+        if self.mcp is not None and not self.unavailable(name):
+            await self.mcp.wait_for(name)
+
+    def missing(self) -> str:
+        """Which servers are not connected, for a model that asks for an unknown tool."""
+        return self.mcp.missing() if self.mcp is not None else ""
+
+    def unavailable(self, name: str) -> str:
+        """Why the tool of that name was not loaded, if a file says that it is its own; otherwise empty."""
+        for problem in self.problems:
+            if (problem.name and name == problem.name) or (problem.index is None and _may_be_of(name, problem.file)):
+                file, root = problem.file, self._config.root
+                return f"{file.relative_to(root) if file.is_relative_to(root) else file}: {problem.message}"
+        is_deferred = any(_may_be_of(name, script.path) for script in self.scripts if script.name in self._deferred)
+        return "its script was not loaded in time" if is_deferred else ""
+
+    def names(self) -> list[str]:
+        """The names of scripts that are not loaded: a script with one function has a tool of its name."""
+        return list(self._deferred)
 
     async def close(self) -> None:
         closing = [script.close(_DRAIN) for script in self.scripts]
@@ -146,12 +184,29 @@ class Project:
 
         try:
             script = await Script.open(path, around)
-            self.scripts.append(script)
-            return await script.load()
+        except ConfigError as error:
+            self.problems.append(LoadProblem(path, None, "", str(error)))
+            return []
+        self.scripts.append(script)
+        if self._is_lazy:
+            self._deferred[script.name] = 0.0
+            return []
+        return await self._load_deferred(script)
+
+    async def _load_deferred(self, script: Script) -> list[ScriptTool]:
+        """The tools of a script. One whose environment or worker cannot be had is tried again at a later call."""
+        self._deferred[script.name] = 0.0  # until it has ended, one way or the other
+        self.problems[:] = [it for it in self.problems if it.file != script.path]
+        try:
+            tools = await script.load()
         except (ConfigError, CallError, OSError) as error:
             detail = getattr(error, "detail", "")
-            self.problems.append(LoadProblem(path, None, "", f"{error}\n{detail}" if detail else str(error)))
+            message = f"{error}\n{detail}" if detail else str(error)
+            self.problems.append(LoadProblem(script.path, None, "", message))
+            self._deferred[script.name] = monotonic() + _RETRY
             return []
+        del self._deferred[script.name]
+        return tools
 
     def _add(self, tools: list[Any], path: Path) -> None:
         for index, tool in enumerate(tools):
@@ -162,6 +217,11 @@ class Project:
                 self._manager.add(tool)
             except DefinitionError as error:
                 self.problems.append(LoadProblem(path, index, tool.name, str(error)))
+
+
+def _may_be_of(name: str, path: Path) -> bool:
+    """Whether a tool has the name of a Python file, or one that begins with it, as the tools of scripts have."""
+    return path.suffix == ".py" and isinstance(name, str) and (name == path.stem or name.startswith(f"{path.stem}."))
 
 
 def _resolve_path(directory: str, root: Path) -> Path:

@@ -63,11 +63,13 @@ def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bo
         await runtime.ready(tool)  # the start of a server has its own time limit
         runtime.executor.limits = replace(runtime.executor.limits, strict=True)  # a person has mistyped the name
         result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
+        if result.error_kind is ErrorKind.UNKNOWN_TOOL:
+            runtime.log_problems()  # it may be in a file that could not be loaded
         is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
         # Before the runtime closes: what a tool left behind may take a moment to end.
         return _answer(result, output, as_json, _failure(result, options, is_killed=is_killed))
 
-    return run_with_tools(options, call)
+    return run_with_tools(options, call, lazy=True)
 
 
 def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> int:

@@ -45,7 +45,7 @@ def command(options: Options, tool: str, provider: str | None, as_json: bool) ->
         await runtime.ready(tool)
         return summarise(runtime, _find(runtime, tool))
 
-    summary = run_with_tools(options, describe)
+    summary = run_with_tools(options, describe, lazy=True)
     if as_json:
         output.json(summary.to_dict())
     else:
@@ -55,6 +55,9 @@ def command(options: Options, tool: str, provider: str | None, as_json: bool) ->
 def _find(runtime: Runtime, name: str) -> Any:
     found = runtime.manager.get(name)
     if found is None:
+        if reason := runtime.unavailable(name):
+            raise ConfigError(f"Tool '{name}' is not available: {reason}")
+        runtime.log_problems()  # it may be in a file that could not be loaded
         names = [each.name for each in runtime.manager]
         raise ConfigError(f"Tool '{name}' not found; {suggestion(name, names)}")
     return found

@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from toolrun.builtins import BUILTINS
 from toolrun.cli import exit
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
@@ -23,6 +24,7 @@ from toolrun.errors import ConfigError
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.tool_names import settings_names
 from toolrun.runtime import Runtime, read_config
+from toolrun.sources.catalog import DeclaredTool
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.sources.project import is_script
 from toolrun.text import plural, suggestion
@@ -106,6 +108,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
         return [
             _configuration(config),
             *_tools(runtime, log),
+            *_handlers(runtime),
             *_scripts(runtime),
             *_servers(runtime),
             *_settings(runtime),
@@ -140,6 +143,21 @@ def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
     elif not problems:
         patterns = ", ".join((*runtime.config.files.python, *runtime.config.files.catalogs))
         yield Check(WARNING, "tools", f"none in {patterns}", "write one: toolrun new NAME")
+
+
+def _handlers(runtime: Runtime) -> Iterator[Check]:
+    """Tools of catalogs that name a handler which does not exist."""
+    for tool in runtime.manager:
+        missing = tool.missing_handler if isinstance(tool, DeclaredTool) else None
+        if missing is None or not isinstance(tool, DeclaredTool):
+            continue
+        file = relative(tool.source, runtime.config.root) if tool.source is not None else "a catalog"
+        message = f"{file}: tool '{tool.name}': there is no {missing.type} handler '{missing.handler}'"
+        if missing.type == "builtin":
+            yield Check(PROBLEM, "tools", message, f"correct the file: {suggestion(missing.handler, BUILTINS)}")
+        else:
+            advice = f"your program has to register it: runtime.register_internal('{missing.handler}', …)"
+            yield Check(WARNING, "tools", message, advice)
 
 
 def _concerns_script(problem: LoadProblem) -> bool:
