@@ -122,7 +122,7 @@ class Runtime:
                     await self._project.mcp.ready()
 
     def unavailable(self, tool: str) -> str:
-        """Why a tool was not loaded, if a file says that it is its own; otherwise empty."""
+        """Why the script that may have this tool is not loaded; empty if there is no such script."""
         return self._project.unavailable(tool) if self._project is not None else ""
 
     @property

@@ -173,7 +173,7 @@ async def test_s3_12_5_what_the_server_says_on_stderr_is_in_the_error(
         [server] = runtime.servers
         assert server.tail == words
     [error] = [it.getMessage() for it in log.records if it.levelno == logging.ERROR]
-    assert f"Its stderr:\n{words}\n" in error
+    assert f"Its stderr:\n{words}\n" in error.replace("\n    ", "\n")
     assert "on stdout" not in error
 
 

@@ -26,7 +26,7 @@ class ProcessSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     """The complete environment; the engine adds its own variables."""
     input: bytes = field(default=b"", repr=False)
-    """What is sent to it first."""
+    """What the engine sends to it first."""
     memory: int | None = None
     """The limit on address space, in bytes."""
     label: str = ""

@@ -18,10 +18,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import IO, Final
 from weakref import WeakSet
 
 from toolrun.logger import get_logger
+from toolrun.processes.adopted import Adopted
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 from toolrun.processes.fork_guard import ForkGuard
 from toolrun.processes.framing import InvalidLine, LineFramer
@@ -33,6 +35,10 @@ logger = get_logger("toolrun.worker")
 
 _SWEEP: Final = 0.5
 """Seconds of computing that the search for descendants of a dead worker may take."""
+_REAP: Final = 0.5
+"""Seconds between two looks for adopted processes that have ended."""
+_LAST_REAP: Final = 0.2
+"""Seconds that processes which were killed at the end may take to die."""
 _WATCHDOG: Final = Path(__file__).with_name("watchdog.py")
 _CHUNK: Final = 1 << 18
 _LOG_CHUNK: Final = 1 << 16
@@ -63,6 +69,8 @@ class LocalEngine:
         self._workers: set[LocalWorker] = set()
         self._status = StatusFile()
         self._fork_guard = ForkGuard(TAG)
+        self._adopted = Adopted()
+        self._reap_timer: asyncio.TimerHandle | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         _engines.add(self)
         if not _registered:
@@ -92,11 +100,15 @@ class LocalEngine:
             self._workers.discard(worker)
             self._status.remove(tag)
             self._fork_guard.remove(tag)
+            self._reap()  # what it left behind was killed just now
 
         worker = LocalWorker(spec, listener, tag, forget)
+        self._adopted.mark(worker.pid)
         self._workers.add(worker)
         self._status.add(tag, listener)
         self._fork_guard.add(tag, worker.kill)
+        if self._reap_timer is None:
+            self._reap_later()
         asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it delays nothing
         return worker
 
@@ -108,11 +120,28 @@ class LocalEngine:
             except OSError as error:  # no descriptors, no memory: the next start tries again
                 logger.warning("cannot start the watchdog of the workers: %s", error)
 
+    def _reap_later(self) -> None:
+        self._reap_timer = asyncio.get_running_loop().call_later(_REAP, self._reap)
+
+    def _reap(self) -> None:
+        """While there are workers, and for as long as something is left."""
+        if self._reap_timer is not None:
+            self._reap_timer.cancel()
+            self._reap_timer = None
+        if self._adopted.reap([worker.pid for worker in self._workers]) or self._workers:
+            self._reap_later()
+
     async def close(self) -> None:
         for worker in list(self._workers):
             worker.kill()
         for worker in list(self._workers):
             await worker.wait()
+        end = monotonic() + _LAST_REAP
+        while self._adopted.reap(()) and monotonic() < end:  # noqa: ASYNC110  nobody tells of their deaths
+            await asyncio.sleep(0.01)
+        if self._reap_timer is not None:
+            self._reap_timer.cancel()
+            self._reap_timer = None
         if self._watchdog is not None:
             watchdog, self._watchdog = self._watchdog, None
             watchdog.kill()
@@ -166,6 +195,8 @@ class LocalWorker:
             self._process.wait()
             self._release()
             raise
+        if spec.input:
+            self.send(spec.input)
 
     def _connect(self) -> None:
         for descriptor in (self._in, self._out, self._err):

@@ -70,8 +70,6 @@ class PooledWorker(WorkerRecord):
     def start(self, engine: Engine, spec: ProcessSpec) -> None:
         """Raises OSError if it cannot be started."""
         self._worker = engine.start(spec, self)
-        if spec.input:
-            self._worker.send(spec.input)
 
     def send(self, request: Request) -> None:
         """The call gets this worker, whose load it is part of already."""

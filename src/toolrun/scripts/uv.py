@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from toolrun.processes.adopted import reap_session
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.framing import LineFramer
 
@@ -27,6 +28,7 @@ _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/nu
 _MAX_OUTPUT: Final = 1 << 20
 """Bytes to keep; the rest is read and dropped."""
 _MAX_MESSAGE: Final = 1200
+_REAP: Final = 0.01
 _LINGER: Final = 1.0
 """Seconds that the output may outlast uv: a process that left the group may hold it open for ever."""
 
@@ -172,6 +174,8 @@ async def run_uv(
                 async with asyncio.timeout(_LINGER):
                     for reader in readers:
                         await reader.ended.wait()
+                    while reap_session(process.pid):  # noqa: ASYNC110  the guard, if we are PID 1: it was killed above
+                        await asyncio.sleep(_REAP)
     return UvResult(code, *(reader.text() for reader in readers))
 
 

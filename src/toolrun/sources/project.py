@@ -71,7 +71,7 @@ class Project:
         for path in paths:
             self._add(loaded[path] if path in loaded else self._load_functions(path), path)
         for path in _files(self._config.root, self._config.files.catalogs):
-            catalog = await asyncio.to_thread(read_catalog, path)
+            catalog = read_catalog(path)
             self.problems += catalog.problems
             tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
             self._add(tools, path)
@@ -123,13 +123,14 @@ class Project:
         return self.mcp.missing() if self.mcp is not None else ""
 
     def unavailable(self, name: str) -> str:
-        """Why the tool of that name was not loaded, if a file says that it is its own; otherwise empty."""
-        for problem in self.problems:
-            if (problem.name and name == problem.name) or (problem.index is None and _may_be_of(name, problem.file)):
-                file, root = problem.file, self._config.root
-                return f"{file.relative_to(root) if file.is_relative_to(root) else file}: {problem.message}"
-        is_deferred = any(_may_be_of(name, script.path) for script in self.scripts if script.name in self._deferred)
-        return "its script was not loaded in time" if is_deferred else ""
+        """Why the script that may have a tool of that name is not loaded; empty if there is no such script."""
+        root = self._config.root
+        for script in self.scripts:
+            if script.name in self._deferred and _may_be_of(name, script.path):
+                file = script.path.relative_to(root) if script.path.is_relative_to(root) else script.path
+                reasons = [problem.message for problem in self.problems if problem.file == script.path]
+                return f"{file}: {reasons[0] if reasons else 'it was not loaded in time'}"
+        return ""
 
     def names(self) -> list[str]:
         """The names of scripts that are not loaded: a script with one function has a tool of its name."""
@@ -177,7 +178,9 @@ class Project:
             worker_variables(environ, workers.variables),
             self._on_progress,
         )
-        return await asyncio.gather(*(self._load_script(path, around) for path in paths))
+        loaded = await asyncio.gather(*(self._load_script(path, around) for path in paths))
+        self.scripts.sort(key=lambda script: paths.index(script.path))
+        return loaded
 
     async def _load_script(self, path: Path, around: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script

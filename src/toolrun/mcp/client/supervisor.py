@@ -16,7 +16,7 @@ from time import monotonic, perf_counter
 from typing import Any, Final
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
-from toolrun.logger import get_logger
+from toolrun.logger import Indented, get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
 from toolrun.mcp.client.era_memory import EraMemory, Remembered
 from toolrun.mcp.client.http_error import HttpError
@@ -268,7 +268,8 @@ class Supervisor:
         )
 
     def _log(self, level: int, message: str) -> None:
-        logger.log(level, "MCP server '%s': %s", self.name, message, extra={"server": self.name})
+        first, _, rest = message.partition("\n")
+        logger.log(level, "MCP server '%s': %s%s", self.name, first, Indented(rest), extra={"server": self.name})
 
     def _said(self) -> str:
         return f"\nIts stderr:\n{self.tail}" if self.tail else ""
