@@ -41,7 +41,7 @@ def write(root: Path, more: str = "") -> None:
 
 
 def test_list_and_describe_show_the_tools_of_a_server(project: Path) -> None:
-    listed = toolrun("list", cwd=project)
+    listed = toolrun("list", "--wait", cwd=project)
     assert re.search(r"^wait_for +MCP server zwave +Wait until a file is there\.$", listed.stdout, re.MULTILINE)
     described = json.loads(toolrun("describe", "run", "--json", cwd=project).stdout)
     assert described["source"] == "MCP server zwave"
@@ -89,7 +89,7 @@ def test_servers_of_other_programs_files_are_used(project: Path) -> None:
     entry = {"command": sys.executable, "args": [str(PUPPET)], "cwd": str(project / "zwave")}
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}))
     (project / "toolrun.toml").write_text('[mcp]\nfiles = [".mcp.json", "missing.json"]\n')
-    done = toolrun("list", "--json", cwd=project)
+    done = toolrun("list", "--json", "--wait", cwd=project)
     assert {tool["source"] for tool in json.loads(done.stdout)} == {"MCP server other"}
     assert "missing.json" in done.stderr
 
@@ -106,7 +106,7 @@ sys.exit(main(sys.argv[1:]))
     assert done.stdout == "42\n"
 
     (project / "toolrun.toml").write_text('[mcp]\ndelays = [0]\n[servers.web]\nurl = "http://127.0.0.1:9/mcp"\n')
-    done = run(sys.executable, "-c", code, "list", cwd=project)
+    done = run(sys.executable, "-c", code, "list", "--wait", cwd=project)
     assert "servers with a URL need the MCP SDK: pip install 'toolrun[mcp]'" in done.stderr
 
 
