@@ -173,6 +173,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(arguments: list[str], message: s
         (["wait_for_parcel", "--timeout", "0.1"], 1, "Tool 'wait_for_parcel' timed out after 0.1 s"),
         (["ad"], 2, "Tool 'ad' not found\nDid you mean add?"),
         (["add", "a=1"], 2, "Invalid parameters: missing 'b'\nParameters of add:"),
+        (["add", "a=1", "b=2", "colour=red"], 2, "Invalid parameters: unknown parameter 'colour'"),
         (["add", "not", "-"], 2, "'not' is neither"),
         (["add", "{"], 2, "Invalid parameters: the arguments are not valid JSON"),
     ],

@@ -157,7 +157,8 @@ async def test_large_integers_are_judged_alike_as_an_object_and_as_text(
 @pytest.mark.parametrize("schema", [{}, {"type": ["array", "object", "string", "integer"]}])
 async def test_tuples_and_subclasses_reach_a_tool_as_plain_json(executor: ToolExecutor, schema: Any) -> None:
     tool = executor.manager.add(Received(properties(v=schema), Origin.DECLARED))
-    for value, plain in (((1, 2), [1, 2]), (Text("x"), "x"), (Level.LOW, 1), ({Text("k"): (1,)}, {"k": [1]})):
+    cases: list[tuple[Any, Any]] = [((1, 2), [1, 2]), (Text("x"), "x"), (Level.LOW, 1), ({Text("k"): (1,)}, {"k": [1]})]
+    for value, plain in cases:
         assert (await executor.execute("received", {"v": value})).success
         got = tool.calls.pop()["v"]
         assert (got, type(got)) == (plain, type(plain))
@@ -193,7 +194,7 @@ async def test_names_in_another_case_are_the_parameters_also_inside_of_objects(
         """Act."""
         return [file_path, options.dry_run, more]
 
-    sent = {"filePath": "x", "Options": {"dryRun": True}, "extra": 1}
+    sent: dict[str, Any] = {"filePath": "x", "Options": {"dryRun": True}, "extra": 1}
     with caplog.at_level(logging.INFO, "toolrun"):
         result = await executor.execute("act", sent)
     assert result.result == ["x", True, {"extra": 1}]
