@@ -169,10 +169,13 @@ def shorten(text: str, limit: int | None) -> str:
     """Head and tail of a text that is too long, around a line that says how much is missing."""
     if limit is None or len(text) <= limit:
         return text
+    return _around_gap(text, text, len(text), limit)
+
+
+def _around_gap(begin: str, end: str, total: int, limit: int) -> str:
     tail = limit // 4
-    head = limit - tail
-    gap = f"\n… [{len(text) - limit:,} of {len(text):,} characters left out] …\n"
-    return f"{text[:head]}{gap}{text[len(text) - tail :]}"
+    gap = f"\n… [{total - limit:,} of {total:,} characters left out] …\n"
+    return f"{begin[: limit - tail]}{gap}{end[len(end) - tail :]}"
 
 
 def normalise_result(
@@ -311,7 +314,14 @@ def render_large(value: JSON, limit: int | None) -> str:
     """`shorten(render(value), limit)` for values of any size, like `normalise_large`."""
     if isinstance(value, str) or is_small(value) or (isinstance(value, list) and is_content(value)):
         return shorten(render(value), limit)
-    return shorten("".join(_written(value)), limit)
+    if limit is None:
+        return "".join(_written(value))
+    head, tail, total = "", "", 0
+    for part in _written(value):  # never joined as a whole, which would be one long call
+        total += len(part)
+        head += part[: max(0, limit - len(head))]
+        tail = (tail + part)[-limit:]
+    return head if total <= limit else _around_gap(head, tail, total, limit)
 
 
 def _written(value: JSON) -> Iterator[str]:
