@@ -253,7 +253,6 @@ class Odd(Exception):
         (Odd(), False),
         (ExceptionGroup("g", [Odd()]), False),
     ],
-    ids=repr,
 )
 def test_only_the_text_of_a_plain_exception_is_made_on_the_loop(error: BaseException, is_plain: bool) -> None:
     assert is_quick(None, error) is is_plain
