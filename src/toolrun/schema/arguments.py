@@ -129,6 +129,8 @@ class ArgumentSchema:
         if not names:
             return is_valid
         exact, required = _exact_types(self._compiled.root)
+        if not exact:  # then other keywords may decide, also about no arguments at all
+            return lambda arguments: isinstance(arguments, dict) and arguments.keys() <= names and is_valid(arguments)
 
         def is_valid_fast(arguments: object) -> bool:
             if type(arguments) is not dict:

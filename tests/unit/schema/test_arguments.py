@@ -311,6 +311,23 @@ def test_every_check_ends_in_an_answer_that_holds(schema: Schema, arguments: Any
     assert compiled.describe().encode()
 
 
+PLAIN = st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "number", "boolean", "null"])})
+
+
+@PATIENT
+@given(
+    schemas() | st.builds(objects, st.dictionaries(NAMES, PLAIN), st.lists(NAMES, unique=True), st.booleans()),
+    st.dictionaries(NAMES | TEXT, JSON_VALUES | ODD_VALUES, max_size=4) | ODD_VALUES,
+    st.sampled_from(Origin),
+)
+def test_the_fast_path_judges_as_the_slow_one_does(schema: Schema, arguments: Any, origin: Origin) -> None:
+    compiled = ArgumentSchema(schema, origin)
+    is_listed = isinstance(arguments, dict) and (arguments.keys() <= compiled.names or not compiled.names)
+    assert compiled.fast_validator()(arguments) is (compiled.is_valid(arguments) and is_listed)
+    if compiled.fast_validator()(arguments):
+        assert compiled.check(arguments) == Checked(arguments)
+
+
 @PATIENT
 @given(schemas(), st.dictionaries(NAMES | TEXT, JSON_VALUES, max_size=4))
 def test_a_check_changes_nothing_of_the_callers(schema: Schema, arguments: dict[str, Any]) -> None:
