@@ -275,7 +275,7 @@ async def prove_invalid_arguments(executor: ToolExecutor, make: Make) -> None:
     executor.manager.add(make(book))
     missing = await executor.execute("book", {"city": "Oslo"})
     invalid = await executor.execute("book", {"city": "Oslo", "nights": "some"})
-    both = await executor.execute("book", {"nights": [1]})
+    both = await executor.execute("book", {"nights": [1, 2]})
     assert not ran
     assert missing.error == "Invalid parameters: missing 'nights'"
     assert invalid.error == "Invalid parameters: 'nights' must be integer, got \"some\" (string)"
