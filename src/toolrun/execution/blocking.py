@@ -1,8 +1,8 @@
 """The only bridge from synchronous callers to the event loop.
 
-A caller without a loop gets one of our own, in a daemon thread, one for the whole process. If the executor's own loop
-runs in another thread, the call runs there, because workers and servers belong to one loop. That loop may end at any
-moment, and with it the call; so the caller never waits for longer than the loop runs.
+A caller without a loop gets one of our own, in a daemon thread, one for the whole process. It does not borrow one that
+another thread runs, which may end at any moment. Two calls have to: those of a runtime, whose workers and servers belong
+to its loop, and those that a running tool makes. Such a caller never waits for longer than that loop runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sync_failure(error: LoopEndedError | UsageError, tool: str) -> CallError:
 
 
 def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.AbstractEventLoop | None) -> T:
-    """Run a coroutine on `home` if that loop is running elsewhere, else on a loop of our own, and wait for it.
+    """Run a coroutine on `home`, which runs in another thread, or else on a loop of our own, and wait for it.
 
     Raises what the coroutine raises, UsageError inside a running loop, which it would block for ever, and
     LoopEndedError if `home` ends first.
@@ -53,7 +53,9 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.Abstr
         pass
     else:
         raise UsageError("execute_sync would block the event loop that runs here; use 'await executor.execute(…)'")
-    loop = home if home is not None and home.is_running() else background_loop()
+    if home is not None and not home.is_running():
+        raise LoopEndedError(has_started=False)
+    loop = home or background_loop()
     waiting: concurrent.futures.Future[T] = concurrent.futures.Future()
     started: list[asyncio.Task[T]] = []
     context = copy_context()  # the call of a tool that runs here stays the caller of what it calls

@@ -186,10 +186,9 @@ class ToolExecutor:
         """`execute` for programs without an event loop, and for threads beside one. Raises nothing but Ctrl-C."""
         self._notice_fork()
         call = partial(self.execute, name, arguments, call_id=call_id, timeout=timeout, on_progress=on_progress)
-        home = self.home or (self._state.loop if self._state is not None else None)
+        parent = current_call.get()
+        home = self.home or (parent.loop if parent is not None else None)  # a tool's calls stay where the tool is
         try:
-            if self.home is not None and not self.home.is_running():
-                raise LoopEndedError(has_started=False)
             return run_blocking(call, home)
         except (LoopEndedError, UsageError) as error:
             refused = Call(self, name, {} if arguments is None else arguments, call_id)
@@ -337,9 +336,9 @@ class ToolExecutor:
 
     def _notice_fork(self) -> None:
         """In a child that was forked: leave everything to the parent that belongs to its loops and threads."""
-        if self._process != os.getpid():
+        if (process := os.getpid()) != self._process:
             keep_from_collection(self._states, self._state, self._threads, self.home)
-            self._process, self._has_forked = os.getpid(), True
+            self._process, self._has_forked = process, True
             self._states, self._state, self._threads, self.home = WeakKeyDictionary(), None, Threads(), None
 
     def _succeeded(self, call: Call, value: object, repairs: tuple[Repair, ...]) -> ToolResult:

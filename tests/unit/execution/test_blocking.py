@@ -22,7 +22,7 @@ from toolrun import (
     ToolManager,
     ToolResult,
 )
-from toolrun.execution.blocking import run_blocking
+from toolrun.execution.blocking import LoopEndedError, run_blocking
 
 
 async def where() -> str:
@@ -90,10 +90,14 @@ def test_many_threads_may_call_at_once(lone: ToolExecutor) -> None:
     assert sorted(map(str, results)) == sorted(str(n + 1) for n in range(8))
 
 
-async def test_a_thread_beside_the_executors_loop_is_answered_from_that_loop(tools: ToolManager) -> None:
+async def test_a_thread_beside_a_loop_gets_a_loop_of_our_own_unless_the_executor_belongs_to_one(
+    tools: ToolManager,
+) -> None:
     executor = ToolExecutor(tools)
     home = threading.current_thread().name
     assert (await executor.execute("where")).result == home
+    assert (await asyncio.to_thread(executor.execute_sync, "where")).result == "toolrun-loop"
+    executor.home = asyncio.get_running_loop()
     assert (await asyncio.to_thread(executor.execute_sync, "where")).result == home
     assert (await asyncio.to_thread(executor.execute_sync, "blocking", {"n": 1})).result == 2
     await executor.close()
@@ -117,10 +121,11 @@ def test_what_the_coroutine_raises_is_raised_to_the_caller() -> None:
         run_blocking(fails, None)
 
 
-async def test_a_loop_that_has_ended_is_not_waited_for() -> None:
+def test_a_loop_that_has_ended_is_not_waited_for() -> None:
     ended = asyncio.new_event_loop()
     ended.close()
-    assert await asyncio.to_thread(lambda: run_blocking(where, ended)) == "toolrun-loop"
+    with pytest.raises(LoopEndedError):
+        run_blocking(where, ended)
 
 
 def in_a_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -151,7 +156,7 @@ def test_a_caller_whose_loop_ends_in_another_thread_gets_an_answer(tools: ToolMa
     started: list[tuple[threading.Thread, list[object]]] = []
 
     async def main() -> None:
-        await executor.execute("where")  # this is its loop from now on
+        executor.home = asyncio.get_running_loop()
         started.append(in_a_thread(lambda: executor.execute_sync("hangs", timeout=3600)))
         await asyncio.to_thread(entered.wait, 10)
 
@@ -166,7 +171,8 @@ def test_a_caller_whose_loop_ends_in_another_thread_gets_an_answer(tools: ToolMa
     assert isinstance(result, ToolResult)
     assert result.error_kind in (ErrorKind.UNAVAILABLE, ErrorKind.CANCELLED)
     assert result.side_effects is SideEffects.UNKNOWN
-    assert executor.execute_sync("blocking", {"n": 1}).result == 2, "it goes on, on a loop of our own"
+    after = executor.execute_sync("blocking", {"n": 1})
+    assert (after.error_kind, after.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
     if how == "stopped":
         loop.run_until_complete(executor.close())
         loop.close()
