@@ -1,8 +1,8 @@
 """The only bridge from synchronous callers to the event loop.
 
 A caller without a loop gets one of our own, in a daemon thread, one for the whole process. It does not borrow one that
-another thread runs, which may end at any moment. Two calls have to: those of a runtime, whose workers and servers belong
-to its loop, and those that a running tool makes. Such a caller never waits for longer than that loop runs.
+another thread runs, which may end at any moment. Two kinds have to: calls of a runtime, whose workers belong
+to its loop, and calls that a running tool makes. Such a caller never waits for longer than that loop runs.
 """
 
 from __future__ import annotations
