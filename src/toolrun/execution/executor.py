@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.config.model import Limits, ToolSettings
-from toolrun.errors import CallError, InvalidArgumentsError, OverloadedError, UsageError
+from toolrun.errors import InvalidArgumentsError, OverloadedError, UsageError
 from toolrun.execution.admission import check_limits, checked_timeout
+from toolrun.execution.answer import failed, succeeded
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
-from toolrun.execution.failure import Failure, explain
 from toolrun.execution.judging import check_elsewhere
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
@@ -30,12 +30,12 @@ from toolrun.execution.observer import Observer
 from toolrun.execution.parked_task import SelfCancelledError
 from toolrun.execution.pending import PendingTools, lacking_secret, unknown_tool
 from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, settle_in_thread
-from toolrun.execution.settle import Settled, is_quick
+from toolrun.execution.settle import is_quick
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
 from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
-from toolrun.result import Content, ToolCall, ToolResult, meta_of, normalise_result
+from toolrun.result import ToolCall, ToolResult
 from toolrun.text import shown_name, visible
 from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
@@ -146,17 +146,17 @@ class ToolExecutor:
             if type(value) is not int and not is_quick(value, error):
                 value, error = await self._settle(prepared, call, value, error)
         except asyncio.CancelledError as cancelled:
-            self._finish(call, self._failed(call, cancelled, repairs))
+            self._finish(call, failed(call, cancelled, repairs, self._max_chars))
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
         if error is not None:
-            result = self._failed(call, error, repairs, value)
+            result = failed(call, error, repairs, self._max_chars, value)
         elif type(value) is int and -INT64 < value < INT64 and not call.dropped:  # a second look would cost a call
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
         else:
-            result = self._succeeded(call, value, repairs)
+            result = succeeded(call, value, repairs, self._max_chars)
         self._finish(call, result)
         return result
 
@@ -192,7 +192,8 @@ class ToolExecutor:
             return run_blocking(call, home)
         except (LoopEndedError, UsageError) as error:
             refused = Call(self, name, {} if arguments is None else arguments, call_id)
-            self._finish(refused, result := self._failed(refused, sync_failure(error, shown_name(name)), ()))
+            result = failed(refused, sync_failure(error, shown_name(name)), (), self._max_chars)
+            self._finish(refused, result)
             return result
 
     def health(self) -> Health:
@@ -340,46 +341,6 @@ class ToolExecutor:
             keep_from_collection(self._states, self._state, self._threads, self.home)
             self._process, self._has_forked = process, True
             self._states, self._state, self._threads, self.home = WeakKeyDictionary(), None, Threads(), None
-
-    def _succeeded(self, call: Call, value: object, repairs: tuple[Repair, ...]) -> ToolResult:
-        text = None
-        if type(value) is Settled:
-            plain, blocks, text, value = value.data, value.blocks, value.text, value.value
-        else:
-            plain, blocks = normalise_result(value)
-        took = (perf_counter() - call.started) * 1000
-        call_id = call.given_id or ""
-        given = (call.name, plain, None, None, took, call_id, self._max_chars, repairs)
-        result = ToolResult(*given, content=blocks, dropped=call.dropped)
-        result.rendered = text
-        if type(value) is Content:
-            result.artifact, result.meta = value.artifact, meta_of(value)
-        return result
-
-    def _failed(
-        self, call: Call, error: BaseException, repairs: tuple[Repair, ...], known: object = None
-    ) -> ToolResult:
-        """`known` is the failure, if a thread has found out about it already."""
-        call.error = error
-        failure = known if type(known) is Failure else explain(error, call.name)
-        milliseconds = (perf_counter() - call.started) * 1000
-        answer = error.answer if isinstance(error, CallError) else None
-        data, blocks = normalise_result(answer) if isinstance(answer, Content) else (None, ())
-        return ToolResult(
-            shown_name(call.name),
-            data if isinstance(answer, Content) and answer.data is not None else None,
-            failure.message,
-            failure.kind,
-            milliseconds,
-            call.given_id or "",
-            self._max_chars,
-            repairs,
-            failure.side_effects,
-            failure.detail,
-            blocks,
-            meta_of(answer) if isinstance(answer, Content) else None,
-            dropped=call.dropped,
-        )
 
     def _start(self, call: Call) -> None:
         for started in self._on_started:

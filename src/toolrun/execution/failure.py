@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolrun.errors import CallError, CallTimeoutError, ErrorKind, SideEffects, ToolError, UnavailableError
+from toolrun.result import Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Failure:
     message: str
     side_effects: SideEffects
     detail: str = ""
+    answer: Content | None = None
+    """What the tool said all the same."""
 
 
 _UNAVAILABLE: Final = (ErrorKind.UNAVAILABLE, "The service behind '{tool}' is unavailable: {reason}")
@@ -80,7 +83,8 @@ def _explain(error: BaseException, tool: str) -> Failure:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group puts even a single failure into a group
     if isinstance(error, CallError):
-        return Failure(error.kind, text_of(error), error.side_effects, str(error.detail))
+        said = error.answer if type(error.answer) is Content else None
+        return Failure(error.kind, text_of(error), error.side_effects, str(error.detail), said)
     if isinstance(error, asyncio.CancelledError):
         return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
     kind, wording = _UNAVAILABLE if _is_unreachable(error) else _entry(_classes(error))
