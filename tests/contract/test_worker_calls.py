@@ -60,8 +60,9 @@ def test_the_traceback_of_a_failure_is_a_record_in_the_log(worker: WorkerProcess
     worker.failure()
     (record,) = [json.loads(line) for line in worker.end()[1].splitlines()]
     assert (record["level"], record["fields"]) == ("debug", {"function": "fail"})
-    assert "weather.py" in record["message"]
-    assert "serve.py" not in record["message"]
+    assert record["message"] == "'a'"
+    assert "weather.py" in record["traceback"]
+    assert "serve.py" not in record["traceback"]
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON, Schema
 from toolrun.schema.effort import Effort
+from toolrun.schema.expansion import CUT, MAX_SCHEMA_NODES, REFERENCES, UNEVALUATED, Expansion
 from toolrun.schema.explain import problems_of
-from toolrun.schema.value import CLOSED, lookup, type_of
+from toolrun.schema.value import CLOSED, type_of
 from toolrun.text import is_encodable, show
 
 if TYPE_CHECKING:
@@ -24,28 +25,17 @@ if TYPE_CHECKING:
 
 MAX_SCHEMA_CHARS = 1_000_000
 MAX_SCHEMA_DEPTH = 100
-MAX_SCHEMA_NODES = 100_000
-"""Values in a schema, counted again for every reference to them."""
-_MAX_REFERENCE_DEPTH = 300
 _BACKTRACK_LIMIT = 100_000
 """Steps for a pattern that cannot be matched in linear time (it looks around or back); about 5 ms."""
 _PATTERN_BYTES = 100_000_000
 """For all compiled patterns of a schema together; one alone may have a tenth."""
 
-_MAX_UNEVALUATED = 4
-"""Levels of `unevaluatedProperties` or `unevaluatedItems` for one value: each makes the validator look at all below it
-two or three times, so 18 levels take three seconds, for `{}`."""
 _BACKTRACKS = re.compile(r"\(\?[=!<]|\\[1-9k]")
 _BACKTRACK_WORK = 60_000
 """What such a pattern may cost, in ordinary checks."""
 
 _BASE = "urn:toolrun:schema"
 _EXAMPLE = '{"type": "object", "properties": {…}}'
-_CUT = "x-toolrun-reference"
-_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
-_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas"})
-"""Keywords whose schemas look at the same value."""
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _OBJECT_KEYWORDS = frozenset({"properties", "$ref", "allOf", "anyOf", "oneOf", "if"})
 _OTHER_KEYWORDS = _OBJECT_KEYWORDS.union(
     ("$comment", "$defs", "$id", "$schema", "definitions", "title", "description", "default", "examples"),
@@ -76,10 +66,10 @@ class CompiledSchema:
         self.root = copy.root(schema)
         if is_closing:
             _close(self.root)
-        self._expansion = _Expansion(self.root) if copy.has_references else None
+        self._expansion = Expansion(self.root) if copy.has_references else None
         self.is_recursive = self._expansion is not None and self._expansion.is_recursive()
         size = copy.nodes if self._expansion is None else max(copy.nodes, self._expansion.size)
-        levels = (self._expansion or _Expansion(self.root)).unevaluated_levels() if copy.unevaluated else 0
+        levels = (self._expansion or Expansion(self.root)).unevaluated_levels() if copy.unevaluated else 0
         self.work = size * 3**levels + copy.backtracking * _BACKTRACK_WORK
         """The most that one value may cost, in checks of less than 100 ns."""
         self.effort = Effort(self.root, self.work - copy.backtracking * _BACKTRACK_WORK, copy, self.is_recursive)
@@ -111,7 +101,7 @@ class CompiledSchema:
             cut = self._expansion.cut()
             if cut is None:
                 return ()
-            keywords = {_CUT: _reference_keyword(self.is_valid_at)}
+            keywords = {CUT: _reference_keyword(self.is_valid_at)}
             self._explained = _Parts(cut, type(self.validator), {**self._options, "keywords": keywords})
         part = self._explained.get(pointer)
         return () if part is None else part.iter_errors(value)
@@ -236,9 +226,9 @@ class _Copy:
                 self._count([item])
             elif key == "patternProperties" and isinstance(item, Mapping):
                 self._count(item)
-            elif key in _UNEVALUATED:
+            elif key in UNEVALUATED:
                 self.unevaluated += 1
-            elif key in _REFERENCES:
+            elif key in REFERENCES:
                 self.has_references = True
         return copy
 
@@ -270,143 +260,6 @@ def _close(schema: JSON) -> None:
         parts += members if isinstance(members, list) else ()
     for part in parts:
         _close(part)
-
-
-class _Expansion:
-    """Follows the references of a schema as validation does: how large it is, and where it leads back to itself."""
-
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._named = dict(_named(root))
-        self.size = 0
-        """Parts of the schema, those behind references included. Known after `is_recursive`."""
-        self._sizes: dict[int, int] = {}
-        self._levels: dict[int, int] = {}
-        self._open: set[int] = {id(root)}
-        self._recurring: set[int] = set()
-        self._is_lost = False
-        """Whether there is a reference that could not be followed."""
-
-    def is_recursive(self) -> bool:
-        """Whether the schema refers to itself, as far as can be told. Raises `DefinitionError` if it is too large."""
-        self.size = self._size(self._root, self._root, 0)
-        return bool(self._recurring) or self._is_lost
-
-    def unevaluated_levels(self) -> int:
-        """How many `unevaluated…` look at the same value at most. Raises `DefinitionError` if they are too many."""
-        self._unevaluated(self._root, self._root)
-        most = max(self._levels.values())
-        if most > _MAX_UNEVALUATED:
-            raise DefinitionError(
-                f"the schema has more than {_MAX_UNEVALUATED} levels of 'unevaluatedProperties' or 'unevaluatedItems' "
-                "for one value: leave out the inner ones"
-            )
-        return most
-
-    def _unevaluated(self, value: JSON, base: Schema) -> int:
-        if isinstance(value, list):
-            return max((self._unevaluated(item, base) for item in value), default=0)
-        if not isinstance(value, dict):
-            return 0
-        if id(value) in self._levels:
-            return self._levels[id(value)]
-        self._levels[id(value)] = 0  # of a circle
-        base = value if isinstance(value.get("$id"), str) else base
-        below = 0
-        for key, item in value.items():
-            home, target = base, item
-            if key == "dependentSchemas" and isinstance(item, dict):
-                target = list(item.values())
-            elif key in _REFERENCES and isinstance(item, str):
-                home, target = self._find(item, base)
-            levels = self._unevaluated(target, home)
-            if key in _IN_PLACE or key in _REFERENCES:
-                below = max(below, levels)
-        self._levels[id(value)] = below + (not value.keys().isdisjoint(_UNEVALUATED))
-        return self._levels[id(value)]
-
-    def cut(self) -> Schema | None:
-        """The schema with the keyword `_CUT` for every reference that recurs; `None` if that cannot be done."""
-        try:
-            cut = self._cut(self._root, self._root)
-        except LookupError:
-            return None
-        return cut if isinstance(cut, dict) else None
-
-    def _size(self, value: JSON, base: Schema, depth: int) -> int:
-        if depth > _MAX_REFERENCE_DEPTH:
-            raise DefinitionError("the references of the schema lead too deep: make it flatter")
-        total = 1
-        if isinstance(value, list):
-            total += sum(self._size(item, base, depth + 1) for item in value)
-        elif isinstance(value, dict):
-            base = value if isinstance(value.get("$id"), str) else base
-            for key, item in value.items():
-                if key in _REFERENCES and isinstance(item, str):
-                    total += self._size_of_target(item, base, depth + 1)
-                else:
-                    total += self._size(item, base, depth + 1)
-        if total > MAX_SCHEMA_NODES:
-            raise DefinitionError(
-                f"the schema has more than {MAX_SCHEMA_NODES:,} parts when its references are followed: describe less"
-            )
-        return total
-
-    def _size_of_target(self, reference: str, base: Schema, depth: int) -> int:
-        home, target = self._find(reference, base)
-        if target is None:
-            self._is_lost = True
-            return 0
-        if id(target) in self._open:
-            self._recurring.add(id(target))
-            return 0
-        if id(target) not in self._sizes:
-            self._open.add(id(target))
-            self._sizes[id(target)] = self._size(target, home, depth)
-            self._open.discard(id(target))
-        return self._sizes[id(target)]
-
-    def _find(self, reference: str, base: Schema) -> tuple[Schema, Schema | None]:
-        """Where a reference leads, and the document that this is in."""
-        head, _, fragment = reference.partition("#")
-        home = self._named.get(head.rpartition("/")[2], self._root) if head else base
-        target: JSON = home
-        if fragment.startswith("/"):
-            target = lookup(home, unquote(fragment))
-        elif fragment:
-            target = self._named.get("#" + fragment)
-        return home, target if isinstance(target, dict) else None
-
-    def _cut(self, value: JSON, base: Schema) -> JSON:
-        if isinstance(value, list):
-            return [self._cut(item, base) for item in value]
-        if not isinstance(value, dict):
-            return value
-        base = value if isinstance(value.get("$id"), str) else base
-        copy: Schema = {}
-        for key, item in value.items():
-            if key in _REFERENCES and isinstance(item, str) and id(self._find(item, base)[1]) in self._recurring:
-                if key != "$ref" or not item.startswith("#") or base is not self._root:
-                    raise LookupError(item)
-                copy[_CUT] = unquote(item[1:])
-            else:
-                copy[key] = self._cut(item, base)
-        return copy
-
-
-def _named(value: JSON) -> Iterator[tuple[str, Schema]]:
-    """The schemas that have an `$id` (by its last part) or an anchor (with `#`)."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            for key in ("$id", "$anchor", "$dynamicAnchor"):
-                name = item.get(key)
-                if isinstance(name, str):
-                    yield ("#" + name if key != "$id" else name.rpartition("/")[2]), item
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
 
 
 def _fault(error: ValidationError, root: Schema) -> str:

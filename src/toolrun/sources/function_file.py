@@ -32,9 +32,11 @@ def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
 def _import(path: Path) -> ModuleType:
     # Unique, so that two files called search.py do not replace each other.
     name = f"toolrun_tools.{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ConfigError("is not a Python file")
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pydantic look up a class's module by its name
     try:
