@@ -30,6 +30,13 @@ def test_each_row_has_the_requirement_and_the_test_that_states_it() -> None:
         assert requirement == stated(proof), id
 
 
+def test_the_row_about_a_real_model_names_the_tests_that_ask_one() -> None:
+    [reason] = [deviation for id, *_, deviation in read_rows() if id == "S3.16.2"]
+    named = re.findall(r"\[`tests/real_model`\]\(\.\./([\w/]+\.py)\)", reason)
+    assert named == ["tests/real_model/test_qwen.py"]
+    assert "S3.16.2" in (PAGE.parents[1] / named[0]).read_text(encoding="utf-8")
+
+
 def test_the_numbers_above_the_table_are_those_of_the_table() -> None:
     rows = read_rows()
     deviating = sum(1 for *_, deviation in rows if deviation)

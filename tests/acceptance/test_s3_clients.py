@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_anthropic import ChatAnthropic
+from langchain_anthropic import ChatAnthropic, convert_to_anthropic_tool
+from langchain_core.tools import BaseTool
 
 from acceptance.clients import ARGUMENTS, LangChainTool, prove_delegation, watched
 from providers.base import Asked, Step
@@ -14,19 +15,23 @@ from providers.clients import open_side
 
 @pytest.mark.scenario("S3.6.1")
 async def test_s3_6_1_anthropic_tool_execution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AnthropicClient executes through the ToolExecutor; LangChain's adapter turns the tools into Anthropic's form."""
-    bound: list[Any] = []
+    """AnthropicClient executes through the ToolExecutor; LangChain's adapter gets LangChain tools and converts them."""
+    bound: list[list[Any]] = []
     bind_tools = ChatAnthropic.bind_tools
 
     def watched_bind_tools(self: ChatAnthropic, tools: Any, **options: Any) -> Any:
-        bound.append(tools)
+        bound.append(list(tools))
         return bind_tools(self, tools, **options)
 
     monkeypatch.setattr(ChatAnthropic, "bind_tools", watched_bind_tools)
     with open_side("anthropic streamed") as side:
         executor, tool = await prove_delegation(side)
         [sent] = side.server.bodies[0]["tools"]
-    assert [len(tools) for tools in bound] == [1], "LangChain's adapter got them, once for the whole turn"
+    [[given]] = bound  # once for the whole turn
+    assert isinstance(given, BaseTool), "in LangChain's format, and not in that of the wire"
+    assert (given.name, given.description) == (tool.name, tool.description)
+    assert given.args_schema == tool.schema
+    assert sent == convert_to_anthropic_tool(given), "the conversion is that of LangChain's adapter"
     assert sent == {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
     [kept] = executor.manager.tools
     assert kept is tool, "what the client was given is the tool itself"

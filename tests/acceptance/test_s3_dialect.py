@@ -158,5 +158,5 @@ def test_s3_16_2_qwen_model_can_parse_converted_tools() -> None:
     assert server.tools_as_read == server.requests[0].body["tools"], "the server drops nothing of it either"
     assert [(it["name"], it["args"]) for it in answer.tool_calls] == [(asked.name, asked.arguments)]
     url = real_server()
-    if url is not None:  # tests/e2e/test_qwen.py says so where there is none
+    if url is not None:  # tests/e2e/test_qwen.py says so where there is none; tests/real_model brings its own
         prove_with_a_model(url)

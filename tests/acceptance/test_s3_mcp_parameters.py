@@ -31,17 +31,10 @@ TOOL = "control_zwave_device"
 
 
 @asynccontextmanager
-async def opened(project: Project) -> AsyncIterator[Runtime]:
-    """The project with the server, connected."""
-    project.write(
-        "toolrun.toml",
-        f"""
-        [servers.zwave]
-        command = {json.dumps(sys.executable)}
-        args = [{json.dumps(str(DEVICES))}]
-        parameters = {{ command = "action" }}
-        """,
-    )
+async def opened(project: Project, *settings: str) -> AsyncIterator[Runtime]:
+    """The project with the server, connected. `settings` are further lines of the server's configuration."""
+    server = [f"command = {json.dumps(sys.executable)}", f"args = [{json.dumps(str(DEVICES))}]"]
+    project.write("toolrun.toml", "\n".join(["[servers.zwave]", *server, *settings]))
     async with project.open() as runtime:
         await runtime.ready()
         yield runtime
@@ -85,7 +78,7 @@ async def test_s3_11_2_built_in_tools_are_not_affected(project: Project) -> None
 
 @pytest.mark.scenario("S3.11.3")
 async def test_s3_11_3_static_mappings_for_known_tools(project: Project) -> None:
-    """`{device_name, command}` reaches the server as `{deviceName, action}`, the second by its mapping."""
+    """`{device_name, command}` reaches the server as `{deviceName, action}`, and a configuration can map more names."""
     async with opened(project) as runtime:
         result = await runtime.executor.execute(TOOL, {"device_name": "Switch One", "command": "on"})
         assert json.loads(str(result.result)) == {"deviceName": "Switch One", "action": "on"}
@@ -98,6 +91,14 @@ async def test_s3_11_3_static_mappings_for_known_tools(project: Project) -> None
             "deviceName": "Switch One",
             "action": "off",
         }
+        # The mapping is that of this tool: another one of the same server has no other name for `command`.
+        assert await received(runtime, {"deviceName": "Switch One", "command": "on"}, "lax_device") == {
+            "deviceName": "Switch One",
+            "command": "on",
+        }
+    async with opened(project, 'parameters = { brightness = "level" }') as runtime:
+        more = {"device_name": "Dimmer", "command": "on", "brightness": 40}
+        assert await received(runtime, more) == {"deviceName": "Dimmer", "action": "on", "level": 40}, "beside its own"
 
 
 @pytest.mark.scenario("S3.11.4")

@@ -208,14 +208,14 @@ async def test_s3_12_6_the_message_says_what_to_do(
         #    Reason: Connection to stdio server 'zwave' failed
         "MCP server 'zwave': MCP connection failed after 3 attempts: it ended with exit code 1",
         #    MCP Server stderr: [stderr output here]
-        "Its stderr:",
-        "cannot reach the MQTT broker at localhost:1883",
+        "    Its stderr:",
+        "    cannot reach the MQTT broker at localhost:1883",
         #    Check: MQTT broker running, zwave-mcp-server installed
-        "What to check: Is the MQTT broker running, and zwave-mcp-server installed? "
+        "    What to check: Is the MQTT broker running, and zwave-mcp-server installed? "
         "Then [servers.zwave] in the configuration.",
         # ⚠️ Continuing with local tools only (datetime, search, volume)
-        "Degraded mode: the tools of 'zwave' are missing. Everything else works: datetime, search, volume.",
-        "It is tried again in 8 s, and from then on.",
+        "    Degraded mode: the tools of 'zwave' are missing. Everything else works: datetime, search, volume.",
+        "    It is tried again in 8 s, and from then on.",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import StructuredTool
 from langchain_ollama import ChatOllama
@@ -42,7 +44,8 @@ Parts = tuple[WatchedExecutor, LangChainTool]
 class Invented(ChatOllama):
     """ChatOllama whose answers never were on any wire: their calls exist in `tool_calls` alone."""
 
-    answers: list[AIMessageChunk]
+    answers: list[Any]
+    """Chunks of messages, which as such pydantic would check, and make their `tool_calls` anew."""
 
     async def _astream(self, *args: Any, **options: Any) -> AsyncIterator[ChatGenerationChunk]:
         yield ChatGenerationChunk(message=self.answers.pop(0))
@@ -53,6 +56,14 @@ def invented(*answers: AIMessageChunk) -> Invented:
     for answer in answers:
         answer.response_metadata = end
     return Invented(model="qwen3:0.6b", answers=list(answers))
+
+
+def joined(tool: str, streamed: dict[str, Any], *calls: Any) -> AIMessageChunk:
+    """An answer whose `tool_calls` are not what was streamed, so that it shows which of the two is executed."""
+    chunk = tool_call_chunk(id="streamed", name=tool, args=json.dumps(streamed), index=0)
+    answer = AIMessageChunk(content="", tool_call_chunks=[chunk] * len(calls), chunk_position="last")
+    answer.tool_calls = list(calls)
+    return answer
 
 
 def tool_call(id: str, name: str, **arguments: Any) -> Any:
@@ -88,6 +99,13 @@ async def test_s4_1_1_ollama_tool_execution_with_langchain_interface(ollama: Sid
     )
     await ModelClient(model, executor).query("Turn it off.")
     assert executor.executed[2:] == [(tool.name, off, "7")]
+
+    # And where the stream says something else, as it is not ours to join its parts.
+    two = {**ARGUMENTS, "deviceName": "Switch Two"}
+    model = invented(joined(tool.name, ARGUMENTS, tool_call("8", tool.name, **two)), AIMessageChunk(content="On."))
+    reply = await ModelClient(model, executor).query("Turn on the second one.")
+    assert executor.executed[3:] == [(tool.name, two, "8")]
+    assert [message.content for message in reply.messages[2:]] == ["Switch Two is on", "On."]
 
 
 @pytest.mark.scenario("S4.1.2")
@@ -142,6 +160,7 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
     results: dict[str, Any] = {
         "words": "just text",
         "both": [{"type": "text", "text": "the text"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}],
+        "pair": ("the text", [{"structured_content": {}}]),
         "object": {"on": True, "level": 3},
         "list": [1, "two", None],
         "number": 7,
@@ -151,18 +170,24 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
     expected = {
         "words": "just text",
         "both": "the text\n[an image (image/png) that this model cannot be shown]",
+        "pair": "the text",
         "object": '{"on":true,"level":3}',
         "list": '[1,"two",null]',
         "number": "7",
         "truth": "true",
         "nothing": "(no output)",
-        "adapted": "of the server",
     }
     manager = ToolManager()
 
-    @manager.add
     async def fetch(what: str) -> Any:
         """Fetch something."""
+        return results[what]
+
+    manager.add(StructuredTool.from_function(coroutine=fetch))
+
+    @manager.add
+    async def compute(what: str) -> Any:
+        """Compute something: a function of ours, which has no artifacts."""
         return results[what]
 
     async def answer() -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -178,7 +203,11 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
         )
     )
     executor = WatchedExecutor(manager)
-    calls = [*(Asked("fetch", {"what": what}) for what in results), Asked("adapted", {})]
+    computed = [what for what in results if what != "pair"]
+    calls = [Asked("fetch", {"what": what}) for what in results]
+    calls += [Asked("compute", {"what": what}) for what in computed]
+    calls += [Asked("adapted", {})]
+    contents = [*expected.values(), *(expected[what] for what in computed), "of the server"]
     ollama.server.play(Step(calls=calls), Step(text="Fine."))
     reply = await ollama.client(executor).query("Fetch everything.")
     await executor.close()
@@ -188,8 +217,8 @@ async def test_s4_1_3_tool_result_normalization(ollama: Side) -> None:
     assert [message.tool_call_id for message in messages] == [call["id"] for call in asked.tool_calls]
     assert len({message.tool_call_id for message in messages}) == len(messages)
     assert all(type(message) is ToolMessage and isinstance(message.content, str) for message in messages)
-    assert [message.content for message in messages] == list(expected.values())
-    assert ollama.results(1) == list(expected.values()), "and so it was sent"
+    assert [message.content for message in messages] == contents
+    assert ollama.results(1) == contents, "and so it was sent"
 
 
 @pytest.mark.scenario("S4.2.1")
@@ -261,6 +290,15 @@ async def test_s4_3_1_access_tool_calls_via_response_property(ollama: Side, part
     second = reply.messages[1]
     assert isinstance(second, AIMessage)
     assert second.tool_calls == calls
+
+    # Neither is anything put together from the parts of the stream, which here are about another device.
+    model = invented(joined(tool.name, ARGUMENTS, *calls), AIMessageChunk(content="On."))
+    reply = await ModelClient(model, executor).query("Turn both on.")
+    assert executor.executed[4:] == [(call["name"], call["args"], call["id"]) for call in calls]
+    assert tool.invoked[4:] == [call["args"] for call in calls]
+    third = reply.messages[1]
+    assert isinstance(third, AIMessage)
+    assert third.tool_calls == calls
 
 
 @pytest.mark.scenario("S4.3.2")
