@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from toolrun.errors import ToolrunError as ToolrunError
     from toolrun.errors import UnavailableError as UnavailableError
     from toolrun.errors import UsageError as UsageError
-    from toolrun.execution.executor import Health as Health
+    from toolrun.execution.approval import Allow as Allow
+    from toolrun.execution.approval import ApprovalRequest as ApprovalRequest
+    from toolrun.execution.approval import Deny as Deny
     from toolrun.execution.executor import ToolExecutor as ToolExecutor
+    from toolrun.execution.health import Health as Health
     from toolrun.execution.log import LogObserver as LogObserver
     from toolrun.execution.observer import Observer as Observer
     from toolrun.result import Content as Content
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from toolrun.tools.context import Call as Call
     from toolrun.tools.context import Progress as Progress
     from toolrun.tools.context import ToolContext as ToolContext
+    from toolrun.tools.effects import Done as Done
+    from toolrun.tools.effects import NotDone as NotDone
     from toolrun.tools.function import FunctionTool as FunctionTool
     from toolrun.tools.function import tool as tool
     from toolrun.tools.manager import ToolManager as ToolManager
@@ -44,6 +49,7 @@ __getattr__, __dir__, _names = export(
     __name__,
     {
         "tools.context": ["Call", "Progress", "ToolContext"],
+        "tools.effects": ["Done", "NotDone"],
         "tools.function": ["FunctionTool", "tool"],
         "errors": [
             "ConfigError",
@@ -55,7 +61,9 @@ __getattr__, __dir__, _names = export(
             "UnavailableError",
             "UsageError",
         ],
-        "execution.executor": ["Health", "ToolExecutor"],
+        "execution.approval": ["Allow", "ApprovalRequest", "Deny"],
+        "execution.executor": ["ToolExecutor"],
+        "execution.health": ["Health"],
         "tools.manager": ["ToolManager"],
         "tools.protocol": ["Tool"],
         "execution.log": ["LogObserver"],

@@ -7,6 +7,8 @@ Definition, configuration and usage errors are raised to whoever made them. Call
     ├── DefinitionError            a tool that cannot be registered
     ├── ConfigError                a configuration that cannot be used
     ├── UsageError                 toolrun called in a way that cannot work (e.g. blocking the event loop)
+    ├── JournalError               the record of calls cannot be opened, read or written
+    ├── PinError                   the pinned definitions of tools cannot be read or written
     ├── SpeechError                sound that cannot be heard, words that cannot be spoken
     └── CallError                  ends a call; carries kind and side effects
         ├── ToolError              the tool says that it failed; its message is for the model
@@ -16,13 +18,15 @@ Definition, configuration and usage errors are raised to whoever made them. Call
         ├── UnavailableError       what the tool needs cannot be reached
         ├── OverloadedError        refused because of a limit
         ├── WorkerLostError        the process that ran the tool died
-        └── ProtocolError          the other side answered something that is no answer
+        ├── ProtocolError          the other side answered something that is no answer
+        ├── InDoubtError           the call was made before, and nobody knows whether it acted
+        └── NotApprovedError       a rule or a person says that the call may not be made
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class ErrorKind(StrEnum):
@@ -37,17 +41,21 @@ class ErrorKind(StrEnum):
     OVERLOADED = "overloaded"
     WORKER_LOST = "worker_lost"
     PROTOCOL = "protocol"
+    IN_DOUBT = "in_doubt"
+    NOT_APPROVED = "not_approved"
 
 
 class SideEffects(StrEnum):
     """What is known about the effects of a call that failed."""
 
     NOT_STARTED = "not_started"
-    """The tool never ran."""
+    """The tool never ran, or could not reach what it acts on."""
     FAILED = "failed"
     """The tool ran and said itself that it failed."""
     UNKNOWN = "unknown"
-    """The tool was running when it was given up: it may have acted, and may still act."""
+    """The tool may have acted: it was given up while it ran, and may still act; or it raised what does not tell."""
+    DONE = "done"
+    """The tool has acted, and only its answer is missing."""
 
 
 class ToolrunError(Exception):
@@ -66,6 +74,14 @@ class UsageError(ToolrunError, RuntimeError):
     """toolrun was called in a way that cannot work."""
 
 
+class JournalError(ToolrunError):
+    """The record of calls cannot be used: the message says which file, why, and what to do."""
+
+
+class PinError(ToolrunError):
+    """The pinned definitions of tools cannot be read or written."""
+
+
 class SpeechError(ToolrunError):
     """Speech in or out does not work: the message says what is missing and what to do."""
 
@@ -75,7 +91,7 @@ class CallError(ToolrunError):
 
     kind: ClassVar[ErrorKind] = ErrorKind.TOOL_ERROR
     side_effects: SideEffects = SideEffects.FAILED
-    answer: Any = None
+    answer: object = None
     """What the tool said all the same, as a `Content`: the answer to the call keeps it beside the error."""
 
     def __init__(self, message: str, *, side_effects: SideEffects | None = None, detail: str = "") -> None:
@@ -136,3 +152,17 @@ class ProtocolError(CallError):
 
     kind = ErrorKind.PROTOCOL
     side_effects = SideEffects.UNKNOWN
+
+
+class InDoubtError(CallError):
+    """The same call was made before, and nobody knows whether it has acted, so it is not made again."""
+
+    kind = ErrorKind.IN_DOUBT
+    side_effects = SideEffects.UNKNOWN
+
+
+class NotApprovedError(CallError):
+    """A rule or a person says that the call may not be made, or nobody is there to say that it may."""
+
+    kind = ErrorKind.NOT_APPROVED
+    side_effects = SideEffects.NOT_STARTED

@@ -2,6 +2,7 @@
 
 orjson reads an integer beyond 64 bits as a float, which turns one identifier into another, and refuses to write it.
 Python's own module does both right and takes ten times as long, so it is asked only when there is such an integer.
+Its one twin is `worker/codec.py`, which runs where toolrun is not installed.
 
 orjson is imported by the first function that needs it: it takes as long to import as everything else of a small
 program, and most modules want nothing but the types.
@@ -26,6 +27,9 @@ _LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
 _DIGITS: Final = bytes(ord("1") if chr(byte) in "0123456789" else 0 for byte in range(256))
 _LONG: Final = b"1" * 19
 """As many digits as the first integers beyond 64 bits have, which are negative."""
+_EXACT: Final = frozenset({str, int, bool, type(None)})
+_LARGE: Final = 10_000
+"""Characters or bytes of a text that takes longer to search than its value."""
 
 
 def loads(text: str | bytes | bytearray) -> Any:
@@ -33,6 +37,8 @@ def loads(text: str | bytes | bytearray) -> Any:
     import orjson
 
     value = orjson.loads(text)
+    if len(text) > _LARGE and type(value) is dict and _EXACT.issuperset(map(type, value.values())):
+        return value  # an integer that orjson cannot hold would be a float
     # Twice as fast as a search with an expression, which matters for each line of a worker.
     is_long = _LONG_NUMBER.search(text) is not None if isinstance(text, str) else _LONG in text.translate(_DIGITS)
     if is_long:
@@ -43,32 +49,30 @@ def loads(text: str | bytes | bytearray) -> Any:
     return value
 
 
-def loads_slowly(text: str | bytes) -> Any:
-    """`loads` for text of any size, in a thread: Python's own reader in Python lets other threads run meanwhile."""
-    from json import decoder, scanner
+def _write_first(value: object) -> bytes:
+    """`_write` until it has been used: an import statement in it would cost as much as writing a small value."""
+    global _write
+    import orjson
 
-    reader: Any = json.JSONDecoder(parse_constant=_refuse_constant)
-    python: Any = vars(decoder) | vars(scanner)  # its functions in Python, which are not documented
-    reader.parse_object, reader.parse_array = python["JSONObject"], python["JSONArray"]
-    reader.scan_once = python["py_make_scanner"](reader)
-    try:
-        return reader.decode(text if isinstance(text, str) else text.decode())
-    except RecursionError as error:
-        raise JSONDecodeError("nested too deeply", "", 0) from error
+    _write = orjson.dumps
+    return orjson.dumps(value)
 
 
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
+_write: Callable[[object], bytes] = _write_first
 
 
 def dumps(value: object, *, sort_keys: bool = False) -> bytes:
     """The value as compact UTF-8 text. Raises TypeError for what is not JSON."""
-    import orjson
-
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
+        return _write_sorted(value) if sort_keys else _write(value)
     except TypeError:  # integers beyond 64 bits, or not JSON at all
         return _standard(value, sort_keys)
+
+
+def _write_sorted(value: object) -> bytes:
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def dump_line(value: object) -> bytes:
@@ -89,7 +93,8 @@ def dumps_leniently(value: object, default: Callable[[Any], object]) -> bytes:
     import orjson
 
     # Its own reading of dataclasses lacks fields of a base with slots, and has attributes that are not fields.
-    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+    # That of numpy writes a missing time as 1970.
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     return orjson.dumps(value, default=default, option=options)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import math
 import sys
+from abc import ABCMeta
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from types import GetSetDescriptorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.json import INT64, JSON, dumps_leniently, loads
 from toolrun.text import visible
-from toolrun.worker.normalise import Walk, clean, step, walk
+from toolrun.worker.normalise import clean, step, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from toolrun.schema import Repair
 
@@ -25,27 +26,31 @@ _CONTENT_KEYS: Final = frozenset(
     {"text", "data", "base64", "source", "resource", "uri", "url", "image_url", "file", "file_id", "mimeType"}
 )
 """What a content block holds its content in: a list of `{"type": "file", "name": …}` is data."""
+ID_BITS: Final = 32
+"""Bits of the id of a recorded call that number it among those of its process."""
 _MAX_NAMES: Final = 10
 _MAX_NAME: Final = 80
 """How many of the ignored arguments a model is told of, and the characters of each."""
 
 _SMALL_VALUES: Final = 10_000
-_SMALL_CHARS: Final = 500_000
+SMALL_CHARS: Final = 500_000
 """What is converted in a few milliseconds."""
-_PIECE: Final = 1000
-"""Members of a large value that are converted in one call, if they are small."""
-_ATOMS: Final = frozenset({type(None), bool, float})
 _FOREIGN_ATOMS: Final = (("datetime", "datetime"), ("datetime", "date"), ("decimal", "Decimal"), ("uuid", "UUID"))
 """Types of the standard library that are written by its own code."""
+_HOOKS: Final = frozenset({"__getattr__", "__getattribute__", "__class__"})
+_DICT: Final = vars(type("Plain", (), {}))["__dict__"]
+"""How Python itself answers for `__dict__`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a model asks for."""
+    """What a model asks for, or a program that makes several calls at once."""
 
     id: str
     name: str
     arguments: Mapping[str, JSON] | str | None = None
+    key: str | None = None
+    """Says that this call is the same as any other with that key, as that of `execute`. The id does not say that."""
 
 
 @dataclass(slots=True)
@@ -65,8 +70,17 @@ class Content:
 
 
 @dataclass(slots=True)
+class Large:
+    """A large result that is JSON data already, or content of it, and that nobody else holds: it need not be copied."""
+
+    value: Content | JSON
+
+
+@dataclass(slots=True)
 class ToolResult:
     """The answer to one call. `error` is None exactly when the call succeeded.
+
+    Secrets of the project are hidden in all of it but `result` and `artifact`, which are for the program that called.
 
     A value, although not frozen: making a frozen one takes a third of the time of a whole call.
     """
@@ -96,24 +110,56 @@ class ToolResult:
     """Arguments that the tool does not know: it did not get them."""
     artifact: object = field(default=None, repr=False, compare=False)
     """What a LangChain tool returned beside its content, as it is: no model, log or envelope shows it."""
+    replayed: bool = False
+    """Whether this is the stored answer of the same call, which was made before."""
+    record: tuple[int, str | None] | None = field(default=None, repr=False, compare=False)
+    """The number of the call in the journal, and the key that its caller gave: one field, since each costs time."""
 
     @property
     def success(self) -> bool:
         return self.error is None
 
-    def to_dict(self) -> dict[str, JSON]:
-        """The envelope, with exactly the keys that the specification names."""
-        outcome: dict[str, JSON] = {"success": True, "result": self.result}
+    @property
+    def shown(self) -> JSON:
+        """`result` for anybody but the program that made the call: without secrets."""
+        return self.result
+
+    @property
+    def recorded_as(self) -> str | None:
+        """The id of the call in the journal, for `toolrun show`; that of the first call if the answer is replayed."""
+        return None if self.record is None else show_id(self.record[0])
+
+    @property
+    def key(self) -> str | None:
+        """The key under which the call was recorded."""
+        return None if self.record is None else self.record[1]
+
+    def to_dict(self, *, full: bool = False) -> dict[str, JSON]:
+        """The envelope, with exactly the keys that the specification names; `full`: with all that a program may ask."""
+        outcome: dict[str, JSON] = {"success": True, "result": self.shown}
         if self.error is not None:
             outcome = {"success": False, "error": self.error}
-        return {**outcome, "tool_name": self.tool_name, "execution_time_ms": round(self.execution_time_ms, 3)}
+        envelope = {**outcome, "tool_name": self.tool_name, "execution_time_ms": round(self.execution_time_ms, 3)}
+        if not full:
+            return envelope
+        return {
+            **envelope,
+            "error_kind": None if self.error_kind is None else self.error_kind.value,
+            "side_effects": None if self.side_effects is None else self.side_effects.value,
+            "repairs": normalise(self.repairs),
+            "dropped": normalise(self.dropped),
+            "call_id": self.call_id or self.recorded_as,
+            "recorded_as": self.recorded_as,
+            "key": self.key,
+            "replayed": self.replayed,
+        }
 
     @property
     def text(self) -> str:
         """What a model reads."""
         text = self.rendered
         if text is None and self.error is None:
-            text = shorten(render(list(self.content) or self.result), self.max_chars)
+            text = shorten(render(list(self.content) or self.shown), self.max_chars)
         elif text is None:
             head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
             text = shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
@@ -129,15 +175,30 @@ class ToolResult:
         return f"Note: ignored unknown arguments: {names}" + (f" and {more} more" if more > 0 else "")
 
 
+class RedactedResult(ToolResult):
+    """An answer in which the tool returned a secret. Its `result` is what the program asked for; all else hides it."""
+
+    __slots__ = ("shown",)
+
+    shown: JSON
+
+
+def show_id(id: int) -> str:
+    """`17-204`: the 204th call of process 17 that wrote to the journal."""
+    return f"{id >> ID_BITS}-{id & (1 << ID_BITS) - 1}"
+
+
 def render(value: JSON) -> str:
     """A normalised value as text: strings as they are, content blocks by their text, the rest as JSON."""
     if isinstance(value, str):
         return value or "(no output)"
     if value is None:
         return "(no output)"
+    if type(value) is int:
+        return str(value)
     if isinstance(value, list) and is_content(value):
         return "\n".join(map(_render_block, value)) or "(no output)"
-    return _dumps(value).decode()
+    return dumps_rendered(value).decode()
 
 
 def is_content(values: list[JSON]) -> bool:
@@ -169,10 +230,11 @@ def shorten(text: str, limit: int | None) -> str:
     """Head and tail of a text that is too long, around a line that says how much is missing."""
     if limit is None or len(text) <= limit:
         return text
-    return _around_gap(text, text, len(text), limit)
+    return around_gap(text, text, len(text), limit)
 
 
-def _around_gap(begin: str, end: str, total: int, limit: int) -> str:
+def around_gap(begin: str, end: str, total: int, limit: int) -> str:
+    """`limit` characters of a text of `total`, from its beginning and its end."""
     tail = limit // 4
     gap = f"\n… [{total - limit:,} of {total:,} characters left out] …\n"
     return f"{begin[: limit - tail]}{gap}{end[len(end) - tail :]}"
@@ -183,6 +245,8 @@ def normalise_result(
 ) -> tuple[JSON, tuple[dict[str, JSON], ...]]:
     """Whatever a tool returned, as data for a program, and as blocks for a model if it returned content."""
     convert = convert or normalise
+    if type(value) is Large:
+        value, convert = value.value, _unchanged
     if type(value) is Content:
         if value.is_normal:
             return _data(value.blocks) if value.data is None else value.data, tuple(value.blocks)
@@ -196,6 +260,10 @@ def normalise_result(
     return data, tuple(cast(list[dict[str, JSON]], blocks)) if is_blocks else ()
 
 
+def _unchanged(value: object) -> JSON:
+    return cast(JSON, value)
+
+
 def is_small(value: object) -> bool:
     """Whether `normalise` takes a few milliseconds at most: it is plain data, of which there is not much.
 
@@ -204,8 +272,8 @@ def is_small(value: object) -> bool:
     kind = type(value)
     if kind is str:
         text = cast(str, value)
-        return text.isascii() or len(text) <= _SMALL_CHARS
-    values, chars = _SMALL_VALUES, _SMALL_CHARS
+        return text.isascii() or len(text) <= SMALL_CHARS
+    values, chars = _SMALL_VALUES, SMALL_CHARS
     stack: list[object] = [value]
     while stack:
         item: Any = stack.pop()
@@ -215,7 +283,7 @@ def is_small(value: object) -> bool:
         elif kind is dict:
             values -= len(item)
             if values >= 0:
-                chars -= sum([len(key) if type(key) is str else _SMALL_CHARS + 1 for key in item])
+                chars -= sum([len(key) if type(key) is str else SMALL_CHARS + 1 for key in item])
                 stack += item.values()
         elif kind is list or kind is tuple:
             values -= len(item)
@@ -225,11 +293,12 @@ def is_small(value: object) -> bool:
             chars -= item.bit_length() >> 8
         elif kind is Content:
             if not item.is_normal:
-                stack += (item.blocks, item.data)
-        elif kind not in _ATOMS and not _is_foreign_atom(kind):
-            if not _is_plain_record(kind, item):
+                stack += (item.blocks, item.data, item.meta)
+        elif item is not None and kind is not bool and kind is not float and not _is_foreign_atom(kind):
+            attributes = _attributes_of_record(kind, item)
+            if attributes is None:
                 return False
-            stack.append(item.__dict__)
+            stack.append(attributes)
         if values < 0 or chars < 0:
             return False
     return True
@@ -239,20 +308,31 @@ def _is_foreign_atom(kind: type) -> bool:
     return any(getattr(sys.modules.get(module), name, None) is kind for module, name in _FOREIGN_ATOMS)
 
 
-def _is_plain_record(kind: Any, value: Any) -> bool:
-    """Whether a dataclass keeps its fields where they can be read without any code of its own."""
-    fields = getattr(kind, "__dataclass_fields__", None)
-    if type(fields) is not dict or kind.__getattribute__ is not object.__getattribute__:
-        return False
-    if any(isinstance(vars(it).get("__dict__"), property) for it in kind.__mro__):
-        return False
-    attributes = getattr(value, "__dict__", None)
-    return type(attributes) is dict and attributes.keys() == fields.keys()
+def _attributes_of_record(kind: type, value: object) -> dict[str, object] | None:
+    """The fields of a dataclass, if it keeps them where they can be read without any code of its own."""
+    if type(kind) is not type and type(kind) is not ABCMeta:  # its metaclass may answer anything
+        return None
+    classes = [vars(it) for it in kind.__mro__[:-1]]
+    fields = next((it["__dataclass_fields__"] for it in classes if "__dataclass_fields__" in it), None)
+    if type(fields) is not dict or any(map(_has_hook, classes)):
+        return None
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # it has slots
+        return None
+    return attributes if type(attributes) is dict and attributes.keys() == fields.keys() else None
+
+
+def _has_hook(members: Mapping[str, object]) -> bool:
+    """Whether a class answers for the attributes of its objects itself."""
+    return not _HOOKS.isdisjoint(members) or type(members.get("__dict__", _DICT)) is not GetSetDescriptorType
 
 
 def meta_of(content: Content) -> dict[str, JSON] | None:
     """What a server said about its answer, as JSON data that shares nothing with it."""
-    return cast("dict[str, JSON]", normalise(content.meta)) if content.meta is not None else None
+    if content.meta is None or content.is_normal:
+        return content.meta
+    return cast("dict[str, JSON]", normalise(content.meta))
 
 
 def normalise(value: object) -> JSON:
@@ -276,92 +356,6 @@ def normalise(value: object) -> JSON:
         return cast(JSON, walk(value))
 
 
-def normalise_large(value: object) -> JSON:
-    """`normalise` for values of any size: no call into C takes long, so that other threads can run meanwhile."""
-    try:
-        return cast(JSON, _Pieces().value(value, ()))
-    except RuntimeError:  # the tool has a thread that changes what it returned: in one call nobody can
-        return normalise(value)
-
-
-class _Pieces(Walk):
-    """Goes through what is large, and converts what is small in one call."""
-
-    def value(self, value: Any, above: tuple[int, ...]) -> Any:
-        return normalise(value) if is_small(value) else super().value(value, above)
-
-    def members(self, members: dict[Any, Any], above: tuple[int, ...]) -> dict[str, Any]:
-        whole: dict[str, Any] = {}
-        for piece in _cut(dict.items(members), _PIECE):
-            part = dict(piece)
-            whole |= cast(dict[str, Any], normalise(part)) if is_small(part) else super().members(part, above)
-        return whole
-
-    def items(self, items: Iterator[object], above: tuple[int, ...]) -> list[Any]:
-        whole: list[Any] = []
-        for piece in _cut(items, _PIECE):
-            whole += cast(list[Any], normalise(piece)) if is_small(piece) else super().items(iter(piece), above)
-        return whole
-
-
-def _cut(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while piece := list(islice(rest, size)):
-        yield piece
-
-
-def render_large(value: JSON, limit: int | None) -> str:
-    """`shorten(render(value), limit)` for values of any size, like `normalise_large`."""
-    if isinstance(value, str) or is_small(value) or (isinstance(value, list) and is_content(value)):
-        return shorten(render(value), limit)
-    if limit is None:
-        return "".join(_written(value))
-    head, tail, total = "", "", 0
-    for part in _written(value):  # never joined as a whole, which would be one long call
-        total += len(part)
-        head += part[: max(0, limit - len(head))]
-        tail = (tail + part)[-limit:]
-    return head if total <= limit else _around_gap(head, tail, total, limit)
-
-
-def _written(value: JSON) -> Iterator[str]:
-    if not isinstance(value, str) and is_small(value):
-        yield _dumps(value).decode()
-    elif isinstance(value, list):
-        yield from _enclosed("[]", (it for piece in _cut(value, _PIECE) for it in _written_items(piece)))
-    elif isinstance(value, dict):
-        parts = (dict(piece) for piece in _cut(value.items(), _PIECE))
-        yield from _enclosed("{}", (it for part in parts for it in _written_members(part)))
-    elif isinstance(value, str):
-        pieces = (value[at : at + _SMALL_CHARS] for at in range(0, len(value), _SMALL_CHARS))
-        yield from ('"', *(_dumps(piece).decode()[1:-1] for piece in pieces), '"')
-    else:
-        yield _dumps(value).decode()
-
-
-def _written_items(piece: list[JSON]) -> Iterator[str]:
-    if is_small(piece):
-        yield _dumps(piece).decode()[1:-1]
-    else:
-        yield from ("".join(_written(item)) for item in piece)
-
-
-def _written_members(piece: dict[str, JSON]) -> Iterator[str]:
-    if is_small(piece):
-        yield _dumps(piece).decode()[1:-1]
-    else:
-        yield from (f"{_dumps(key).decode()}:{''.join(_written(item))}" for key, item in piece.items())
-
-
-def _enclosed(ends: str, parts: Iterable[str]) -> Iterator[str]:
-    yield ends[0]
-    comma = ""
-    for part in parts:
-        yield comma + part
-        comma = ","
-    yield ends[1]
-
-
 def _data(blocks: list[dict[str, JSON]]) -> JSON:
     """What a program gets of content that has no data of its own."""
     texts = [block["text"] for block in blocks if block.get("type") == "text" and "text" in block]
@@ -370,7 +364,8 @@ def _data(blocks: list[dict[str, JSON]]) -> JSON:
     return "\n".join(map(str, texts))
 
 
-def _dumps(value: JSON) -> bytes:
+def dumps_rendered(value: JSON) -> bytes:
+    """JSON text of what was normalised."""
     try:
         return dumps_leniently(value, step)
     except (TypeError, ValueError, RecursionError):

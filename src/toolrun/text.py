@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _BLANKS: Final = frozenset("\xa0\u2009\u202f\u3000")
 """Spaces that people write: not printable for Python, but harmless."""
 _SEPARATORS: Final = str.maketrans("", "", "_- ")
 _ALIKE: Final = 0.65
 """How alike names must be to be taken for each other: `qury` and `query` are 0.89."""
 _MAX_SHOWN_NAME: Final = 200
-_MAX_NAME: Final = 100
-"""Comparing takes time with the square of the length, and nobody misspells a longer name."""
+MAX_COMPARING: Final = 1_000_000
+"""The effort of comparing names at most, about 30 ms."""
+_ANY_NAME: Final = 8
+"""What a name costs beside its letters."""
+_MAX_FOLDED: Final = 200
+"""Letters of a name that are looked at in any case."""
 
 
 def show(value: object, limit: int = 80) -> str:
@@ -35,7 +39,7 @@ def show(value: object, limit: int = 80) -> str:
 
 def printable(text: str) -> str:
     """The text with lone surrogates escaped: they cannot be encoded."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def is_encodable(text: str) -> bool:
@@ -45,14 +49,17 @@ def is_encodable(text: str) -> bool:
 
 def visible(text: str) -> str:
     """One line in which control characters are escaped."""
-    return _CONTROL.sub(_escaped, text).replace("\n", "\\n")
+    if text.isprintable():
+        return text
+    return re.sub(_CONTROL, lambda found: _escape(found[0]), text).replace("\n", "\\n")
 
 
 def shown_name(name: object) -> str:
     """The name of a tool, as far as it can be shown: a caller may send anything."""
     if type(name) is not str:
         return show(name)
-    return name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
+    short = name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
+    return short if short.isascii() else printable(short)
 
 
 def one_line(text: str) -> str:
@@ -73,22 +80,31 @@ def plural(count: int, thing: str) -> str:
     return f"{count} {thing[:-1]}ies" if thing.endswith("y") else f"{count} {thing}s"
 
 
-def close_names(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+def comparing(names: Iterable[str], known: Iterable[str]) -> int:
+    """The effort of comparing all of these names with all of those, letter by letter: the product of their lengths."""
+    return sum(len(it) + _ANY_NAME for it in names) * sum(len(it) + _ANY_NAME for it in known)
+
+
+def close_names(name: str, known: Iterable[str], limit: int = 3, effort: int = MAX_COMPARING) -> list[str]:
     """The known names that `name` may be a misspelling of, the likeliest first. Case, `_`, `-` and spaces do not count.
 
-    A name that differs in nothing else is the only one.
+    A name that differs in nothing else is the only one. If to compare them takes more than `effort`, no other is found.
     """
-    if len(name) > _MAX_NAME:
+    possible = [other for other in known if len(other) <= 4 * len(name) + _MAX_FOLDED]  # no longer one is alike
+    is_affordable = comparing([name], possible) <= effort
+    if not is_affordable and len(name) > _MAX_FOLDED:
         return []
     folded: dict[str, list[str]] = {}
-    for other in known:
+    for other in possible:
         folded.setdefault(_folded(other), []).append(other)
     wanted = _folded(name)
     if wanted in folded:
         return folded[wanted][:limit]
+    if not is_affordable:
+        return []
     from difflib import get_close_matches  # not needed until something is refused
 
-    close = get_close_matches(wanted, [it for it in folded if len(it) <= _MAX_NAME], n=limit, cutoff=_ALIKE)
+    close = get_close_matches(wanted, folded, n=limit, cutoff=_ALIKE)
     return [other for match in close for other in folded[match]][:limit]
 
 
@@ -108,7 +124,3 @@ def _folded(name: str) -> str:
 def _described(value: object) -> str:
     """Dates, which TOML has, as they are written; of anything else that JSON has no form for, its type."""
     return str(value) if type(value).__module__ == "datetime" else f"<{type(value).__name__}>"
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode()
