@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from toolrun.schema.arguments import ArgumentSchema as ArgumentSchema
     from toolrun.schema.arguments import Checked as Checked
     from toolrun.schema.explain import Problem as Problem
-    from toolrun.schema.repair import Repair as Repair
+    from toolrun.schema.repair_record import Repair as Repair
 
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
         "arguments": ["ArgumentSchema", "Checked"],
         "explain": ["Problem"],
-        "repair": ["Repair"],
+        "repair_record": ["Repair"],
     },
 )

@@ -8,20 +8,22 @@ Knows neither tools nor calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeAlias, cast
 
-from toolrun.json import JSON, JSONDecodeError, Schema, loads
+from toolrun.json import JSON, JSONDecodeError, Schema
 from toolrun.schema.description import describe
+from toolrun.schema.exact_type import exact_validator
 from toolrun.schema.explain import MAX_PROBLEMS, Problem, problems_of, unknown
 from toolrun.schema.lenient import UnreadableError, read_object
 from toolrun.schema.names import lookalikes, match_names, renamed
 from toolrun.schema.origin import Origin
-from toolrun.schema.repair import Repair, Rules, repair
+from toolrun.schema.reading import RepeatedKeyError, read_json
+from toolrun.schema.repair import Rules, repair
+from toolrun.schema.repair_record import Repair
 from toolrun.schema.validator import CompiledSchema
 from toolrun.schema.value import (
-    CLOSED,
     MAX_NESTING,
     MAX_TEXT,
     NotJSONError,
@@ -42,6 +44,8 @@ _MAX_WRAPPERS = 3
 """Wrappers around each other."""
 _MAX_EXTRAS = 100
 """Names that the schema does not know and that are still looked at one by one; more are no accident."""
+_MAX_NAMES = 100_000
+"""Names in a mapping that makes them when asked; no schema has more."""
 _OPENERS = (
     "additionalProperties",
     "patternProperties",
@@ -52,12 +56,6 @@ _OPENERS = (
     "$recursiveRef",
 )
 """Keywords at the root that may take names which `properties` does not list, unless they are `false`."""
-
-_EXACT_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool}
-_ANNOTATIONS = {"title", "description", "default", "examples"}
-_PLAIN_PROPERTY = frozenset({"type", *_ANNOTATIONS})
-_PLAIN_ROOT = frozenset({"type", "properties", "required", "additionalProperties", "$defs", CLOSED, *_ANNOTATIONS})
-"""Keywords beside which nothing else decides whether a value is valid."""
 
 _MAX_EXPLAINED = 20_000
 """Values in arguments whose errors are listed one by one: the validator collects them all first, 10 µs each."""
@@ -82,6 +80,16 @@ class Checked:
     """Names that were given, and those that the tool gets instead."""
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Arguments as an object of plain JSON values, under the names of the schema as far as it knows them."""
+
+    arguments: dict[str, JSON]
+    repairs: tuple[Repair, ...]
+    renamed: Mapping[str, str]
+
+
+TOO_LARGE = Problem("", f"the arguments are larger than {MAX_TEXT:,} characters of JSON: send less")
 _UNFIT = Problem("", "the arguments do not fit the schema")
 
 
@@ -119,39 +127,19 @@ class ArgumentSchema:
         except ValueError:  # the validator gives up
             return False
 
-    def fast_validator(self) -> Callable[[object], bool]:
+    def fast_validator(self, is_short: Callable[[object], bool] | None = None) -> Callable[[object], bool]:
         """What does the same as `is_valid` for the hot path, but leaves every name that is not listed to `check`.
 
-        Most parameters are a plain text, integer, number or boolean. For them the exact type of a value decides, which
-        takes less time than to ask the validator and says as well that it is JSON. For everything else: `is_valid`.
+        And it leaves to others all arguments that are not `is_short`: to look at those may take long.
         """
-        names, is_valid = self.names, self.is_valid
-        if not names:
-            return is_valid
-        exact, required = _exact_types(self._compiled.root)
-        if not exact:  # then other keywords may decide, also about no arguments at all
-            return lambda arguments: isinstance(arguments, dict) and arguments.keys() <= names and is_valid(arguments)
+        names = self.names
 
-        def is_valid_fast(arguments: object) -> bool:
-            if type(arguments) is not dict:
+        def is_valid(arguments: object) -> bool:
+            if is_short is not None and not is_short(arguments):
                 return False
-            for name, value in arguments.items():
-                kind = type(value)
-                if exact.get(name) is not kind:
-                    break
-                if kind is int:
-                    if not -1_000_000_000 < value < 1_000_000_000:  # larger ones take longer to compare
-                        break
-                elif kind is str:
-                    if not value.isascii():
-                        break
-                elif kind is float and not isfinite(value):
-                    return False
-            else:
-                return required.issubset(arguments)
-            return arguments.keys() <= names and is_valid(arguments)
+            return self.is_valid(arguments) and (not names or cast("dict[str, JSON]", arguments).keys() <= names)
 
-        return is_valid_fast
+        return exact_validator(self._compiled.root, is_valid) or is_valid
 
     def check(
         self,
@@ -165,12 +153,25 @@ class ArgumentSchema:
 
         `tool_names` are those of the tool itself, which a model may have sent along.
         """
-        if isinstance(arguments, dict) and arguments.keys() <= self.names and self.is_valid(arguments):
+        if type(arguments) is dict and arguments.keys() <= self.names and self.is_valid(arguments):
             return Checked(arguments)
-        given, read = _read(arguments)
+        named = self.find_names(arguments, rename, tool_names)
+        if isinstance(named, Problem):
+            return Checked({}, problems=(named,))
+        return with_names(self.check_named(named.arguments, strict), named)
+
+    def find_names(
+        self, arguments: object, rename: Rename | None = None, tool_names: Collection[str] = ()
+    ) -> Named | Problem:
+        """The first half of `check`. Whatever the arguments are, no step of it takes long: it may run in a thread."""
+        given, read = _read(arguments, self.names)
         if isinstance(given, Problem):
-            return Checked({}, problems=(given,))
+            return given
         given, names, changes = self._find_names(given, rename, tool_names)
+        return Named(given, (*read, *changes), names)
+
+    def check_named(self, given: dict[str, JSON], strict: bool) -> Checked:
+        """The second half of `check`, for which the validator is asked."""
         kept, extras, refused = self._sort(given, strict)
         rules = Rules(has_defaults=self.origin is Origin.SIGNATURE, is_strict=strict)
         kept, repairs, below = repair(kept, self._compiled.root, self._compiled.is_valid_at, rules)
@@ -178,7 +179,7 @@ class ArgumentSchema:
         # Not twice: a name that is close to a missing one is mentioned there.
         problems = found + tuple(it for it in refused if not any(f"(you sent '{it.path}')" in _.message for _ in found))
         dropped = () if refused or kept.keys() >= set(extras) else tuple(extras)
-        return Checked(kept, (*read, *changes, *repairs), (*dropped, *below), problems, names)
+        return Checked(kept, tuple(repairs), (*dropped, *below), problems)
 
     def describe(self) -> str:
         """The parameters for a model, one a line."""
@@ -194,7 +195,7 @@ class ArgumentSchema:
             before, found = given, dict[str, str]()
             if rename is not None:
                 given, found = rename(given)
-            matched = match_names(given, self.names)
+            matched = {} if given.keys() <= self.names else match_names(given, self.names)
             given = cast("dict[str, JSON]", renamed(given, matched)) if matched else given
             for old, new in {**found, **matched}.items():
                 names[old] = new
@@ -209,14 +210,21 @@ class ArgumentSchema:
 
     def _wrapped(self, given: dict[str, JSON], tool_names: Collection[str]) -> tuple[str, dict[str, JSON]] | None:
         """What is in `{"args": {…}}` or `{"name": …, "arguments": {…}}`, if the schema knows no such names."""
-        if self._known is None or not given or not self._known.isdisjoint(given):
+        is_ours = self.origin is Origin.SIGNATURE
+        if (self._known is None and not is_ours) or not given or not self.names.isdisjoint(given):
             return None
         name = next((name for name in given if name in _WRAPPERS), "")
         others = given.keys() - {name}
         if not name or not (not others or (others == {"name"} and _is_name_of(given["name"], tool_names))):
             return None
-        inner = _object_in(given[name])
-        return None if inner is None else (name, inner)
+        inner = _object_in(given[name], self.names)
+        if inner is None or (self._known is None and not (inner and self._knows(inner))):
+            return None  # `**kwargs` may want it as it is
+        return name, inner
+
+    def _knows(self, given: dict[str, JSON]) -> bool:
+        """Whether all of these names are listed, as they are or in other letters."""
+        return self.names.issuperset(renamed(given, match_names(given, self.names)))
 
     def _sort(self, given: dict[str, JSON], strict: bool) -> tuple[dict[str, JSON], list[str], tuple[Problem, ...]]:
         """The arguments for the tool, the names that the schema does not know, and why the call is refused for them."""
@@ -259,18 +267,11 @@ class ArgumentSchema:
         return tuple(found) or (_UNFIT,)
 
 
-def _exact_types(root: Schema) -> tuple[dict[str, type], frozenset[str]]:
-    """The types of the parameters for which nothing but a type matters, and the names that are required."""
-    properties, required = root.get("properties"), root.get("required", [])
-    if not root.keys() <= _PLAIN_ROOT or not isinstance(properties, dict) or not isinstance(required, list):
-        return {}, frozenset()
-    plain = {
-        name: str(schema.get("type"))
-        for name, schema in properties.items()
-        if isinstance(schema, dict) and schema.keys() <= _PLAIN_PROPERTY
-    }
-    exact = {name: _EXACT_TYPES[kind] for name, kind in plain.items() if kind in _EXACT_TYPES}
-    return exact, frozenset(map(str, required))
+def with_names(checked: Checked, named: Named) -> Checked:
+    """Both halves of a check."""
+    if not named.repairs and not named.renamed:
+        return checked
+    return replace(checked, repairs=(*named.repairs, *checked.repairs), renamed=named.renamed)
 
 
 class _Names:
@@ -314,27 +315,35 @@ class _Names:
                 self._collect(needed, is_rule=False)
 
 
-def _read(arguments: object) -> tuple[dict[str, JSON] | Problem, tuple[Repair, ...]]:
+def _read(arguments: object, names: Collection[str]) -> tuple[dict[str, JSON] | Problem, tuple[Repair, ...]]:
     """The arguments as an object of plain JSON values; they may come as JSON text."""
+    if type(arguments) is dict and is_plain(arguments):  # most of them
+        return arguments, ()
     value = arguments
+    if isinstance(value, str):
+        value = arguments = str.__str__(value)
     repairs: tuple[Repair, ...] = ()
     if isinstance(value, str | bytes | bytearray):
         if len(value) > MAX_TEXT:
-            return Problem("", f"the arguments are longer than {MAX_TEXT:,} characters"), ()
+            return TOO_LARGE, ()
         try:
-            value = loads(value) if value.strip() else None
+            value = read_json(value) if value.strip() else None
+        except RepeatedKeyError as error:
+            return Problem("", str(error)), ()
         except JSONDecodeError as error:
             text = _decoded(cast("str | bytes | bytearray", arguments))
-            value = _object_in(text)
+            value = _object_in(text, names)
             if value is None:
                 return Problem("", f"the arguments are not valid JSON: {error}"), ()
             repairs = (Repair("", text, value, "almost valid JSON"),)
-        inner = _object_in(value) if isinstance(value, str) else None
+        inner = _object_in(value, names) if isinstance(value, str) else None
         if inner is not None:
             repairs = (Repair("", value, inner, "arguments encoded as JSON twice"),)
             value = inner
     if isinstance(value, Mapping) and not isinstance(value, dict):
-        value = dict(value)
+        value = {name: value[name] for name in islice(value, _MAX_NAMES + 1)}  # it need not have an end
+        if len(value) > _MAX_NAMES:
+            return Problem("", f"the arguments have more than {_MAX_NAMES:,} names: send fewer"), ()
     if value is None:
         return {}, repairs
     if not isinstance(value, dict):
@@ -356,14 +365,16 @@ def _decoded(text: str | bytes | bytearray) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
 
 
-def _object_in(value: JSON) -> dict[str, JSON] | None:
+def _object_in(value: JSON, names: Collection[str] = ()) -> dict[str, JSON] | None:
     """The object that a value is or spells; `None` if it is none."""
     if isinstance(value, str):
         try:
-            value = loads(value) if len(value) <= MAX_TEXT else None
+            value = read_json(value) if len(value) <= MAX_TEXT else None
+        except RepeatedKeyError:
+            return None
         except JSONDecodeError:
             try:
-                value = read_object(cast(str, value))
+                value = read_object(cast(str, value), names)
             except UnreadableError:
                 return None
     return value if isinstance(value, dict) and is_plain(value) else None

@@ -34,6 +34,8 @@ _FORMS_EFFORT = 24
 """Following a recursive reference into the value costs 1. What may multiply costs this: references that lead to the
 same value again, and several alternatives that may be meant."""
 _MAX_LEVELS = 8
+_MAX_COMPARING = 50_000
+"""The effort of finding out which name was meant, for each problem: less than 2 ms."""
 _MAX_TEXTS = 200
 _MAX_TEXT = 300
 
@@ -204,7 +206,7 @@ class _Case:
             case "AdditionalProperties" | "UnevaluatedProperties":
                 known = properties_of(_at(self.schema, fault.rule[:-1]))
                 extras = kind.unexpected[: MAX_PROBLEMS + 1]
-                close = lookalikes(extras, known)
+                close = lookalikes(extras, known, _MAX_COMPARING)
                 return [unknown(path, extra, close.get(extra)) for extra in extras]
             case "FalseSchema" if fault.rule[-1:] in (["additionalProperties"], ["unevaluatedProperties"]):
                 return [unknown(path, extra, None) for extra in (value if isinstance(value, dict) else ())]
@@ -239,7 +241,7 @@ class _Case:
             value = _at(self.arguments, fault.path)
             known = properties_of(_at(self.schema, fault.rule[:-1]))
             sent = [key for key in value if key not in known] if isinstance(value, dict) else []
-        meant = next(iter(close_names(name, sent, 1)), None)
+        meant = next(iter(close_names(name, sent, 1, _MAX_COMPARING)), None)
         hint = f" (you sent {_quote(join(path, meant))})" if meant else ""
         return f"{_quote(join(path, name))}{hint}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import Final
 
 from toolrun.json import JSON
@@ -36,19 +37,31 @@ _LITERALS: Final[dict[str, JSON]] = {
     **{"True": True, "False": False, "None": None},
 }
 _FENCE: Final = "```"
+_MAX_PROSE: Final = 100_000
+"""Characters beside an object: nobody says more."""
+_APOSTROPHE: Final = re.compile(r"(?<=\w)'(?=\w)")
+"""As in `it's`: no quote."""
+_MEMBER: Final = re.compile(
+    r"""["'][ \t]*+:|\w[ \t]*+[:=][ \t]*+(?:["'\d+-]|(?:true|false|null|none)\b)""", re.IGNORECASE
+)
+"""A name with a value, or a name in quotes: a member of an object whose beginning was cut off."""
+_NAMED: Final = re.compile(r"\b(\w++)[ \t]*+[:=]")
 
 
 class UnreadableError(ValueError):
     """A text that has no meaning, or more than one."""
 
 
-def read_object(text: str) -> dict[str, JSON]:
-    """The one object that a text is, spells, or has in the middle of its prose. Raises UnreadableError."""
+def read_object(text: str, names: Collection[str] = ()) -> dict[str, JSON]:
+    """The one object that a text is, spells, or has in the middle of its prose. Raises UnreadableError.
+
+    `names` are those that the object may have: beside it they are no prose.
+    """
     text = _checked(text)
     try:
         value = read_value(text)
     except UnreadableError:
-        value = _from_prose(text)
+        value = _from_prose(text, names)
     if isinstance(value, str):  # the object as a text in quotes
         value = read_value(value)
     if not isinstance(value, dict):
@@ -58,7 +71,7 @@ def read_object(text: str) -> dict[str, JSON]:
 
 def read_value(text: str) -> JSON:
     """The value that the whole text is. Raises UnreadableError."""
-    reader = _Reader(_checked(text))
+    reader = _LenientReader(_checked(text))
     value = reader.value(0)
     reader.skip_space()
     if reader.place < len(reader.text):
@@ -72,28 +85,34 @@ def _checked(text: str) -> str:
     return text.removeprefix("\ufeff").strip()
 
 
-def _from_prose(text: str) -> JSON:
+def _from_prose(text: str, names: Collection[str]) -> JSON:
     """The one object in a text whose rest is words. Anything there that may be a part of the object refuses it."""
     start = text.find("{")
     if start < 0:
         raise UnreadableError("there is no object")
-    reader = _Reader(text, start)
+    reader = _LenientReader(text, start)
     value = reader.value(0)
     before, after = text[:start], text[reader.place :]
     around = before + after
     is_cut = (
-        any(bracket in around for bracket in "{}[]")
+        len(around) > _MAX_PROSE
+        or any(bracket in around for bracket in "{}[]")
         or around.count("(") != around.count(")")
         or around.count('"') % 2 == 1
         or around.count(_FENCE) % 2 == 1
         or after.lstrip().startswith((",", ":"))
+        or before.rstrip().endswith((",", "="))
+        or before.strip() == ":"
+        or _APOSTROPHE.sub("", around).count("'") % 2 == 1
+        or _MEMBER.search(around) is not None
+        or not set(names).isdisjoint(_NAMED.findall(around))
     )
     if is_cut:
         raise UnreadableError("the object may be a part of something else")
     return value
 
 
-class _Reader:
+class _LenientReader:
     """Reads one value, from a place on."""
 
     def __init__(self, text: str, place: int = 0) -> None:
@@ -128,10 +147,10 @@ class _Reader:
             key = self._text()
             if key in found:
                 raise UnreadableError("a key comes twice")
-            self._take(":")
+            self._expect(":")
             found[key] = self.value(depth + 1)
             if self.skip_space() != "}":
-                self._take(",")
+                self._expect(",")
         self.place += 1
         return found
 
@@ -141,11 +160,11 @@ class _Reader:
         while self.skip_space() != "]":
             found.append(self.value(depth + 1))
             if self.skip_space() != "]":
-                self._take(",")
+                self._expect(",")
         self.place += 1
         return found
 
-    def _take(self, sign: str) -> None:
+    def _expect(self, sign: str) -> None:
         if self.skip_space() != sign:
             raise UnreadableError(f"there is no '{sign}'")
         self.place += 1

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from toolrun.text import close_names
+from toolrun.text import MAX_COMPARING, close_names, comparing
 
 _SEPARATORS = str.maketrans("", "", "_-")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_A-Za-z]+")
-_MAX_COMPARISONS = 2_000
-"""Pairs of names that are compared letter by letter, about 5 µs each; beyond that only words are compared."""
+_MAX_PAIRS = 50_000
+"""Pairs of names whose words are compared, less than 200 ns each."""
+_MAX_KNOWN = 5_000
+"""Parameters that are taken apart into words, about 2 µs each."""
 _MAX_NAME = 200
 """Nobody calls a parameter by a longer name than this, give or take a letter."""
 
@@ -37,13 +39,18 @@ def match_names(sent: Iterable[str], known: Collection[str]) -> dict[str, str]:
     }
 
 
-def lookalikes(unknown: Collection[str], known: Collection[str]) -> dict[str, str]:
-    """{name: parameter} of the unknown names that look like a parameter: misspelt, or with a word more or less."""
-    is_few = len(unknown) * len(known) <= _MAX_COMPARISONS
+def lookalikes(unknown: Collection[str], known: Collection[str], effort: int = MAX_COMPARING) -> dict[str, str | None]:
+    """{name: parameter} of the unknown names that look like a parameter: misspelt, or with a word more or less.
+
+    Where there is too much to compare, a name may look like one: it is there with `None`.
+    """
+    if len(unknown) * len(known) > _MAX_PAIRS or len(known) > _MAX_KNOWN:
+        return dict.fromkeys(unknown)
+    is_affordable = comparing(unknown, known) <= effort
     words = {name: _words(name) for name in known}
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {} if is_affordable else dict.fromkeys(unknown)
     for name in unknown:
-        close = close_names(name, known, 1) if is_few else []
+        close = close_names(name, known, 1, effort) if is_affordable else []
         own = _words(name)
         close += [other for other, parts in words.items() if own and parts and (parts <= own or own <= parts)]
         if close:

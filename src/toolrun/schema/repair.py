@@ -10,30 +10,27 @@ not known here, nor what becomes of a value that is still not valid.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
-from toolrun.json import JSON, JSONDecodeError, Schema, loads
-from toolrun.schema.lenient import UnreadableError, read_value
+from toolrun.json import JSON, Schema
 from toolrun.schema.names import lookalikes, match_names
+from toolrun.schema.reading import folded, readings, scalars
+from toolrun.schema.repair_record import Repair
 from toolrun.schema.value import (
     CLOSED,
-    MAX_TEXT,
-    is_plain,
     join,
     local_reference,
-    lookup,
     pointer,
     same,
     size,
     type_of,
 )
-from toolrun.text import show
+from toolrun.text import comparing
 
 _Outcome: TypeAlias = tuple[JSON, list["Repair"]]
+_NUMBERS: Final = (int, float)
 IsValidAt: TypeAlias = Callable[[str, JSON], bool]
 """Whether the value is valid against the part of the schema at a JSON pointer (RFC 6901, not percent-encoded)."""
 
@@ -43,33 +40,15 @@ MAX_WORK = 1_000_000
 _MAX_DEPTH = 64
 """Schemas entered below each other: `$ref` may lead back to itself."""
 
-_NUMBER = re.compile(r"([+-]?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
-_MAX_DIGITS = 64
 _MAX_EXTRAS = 100
-_NULLS = ("null", "None")
 _NOTHING = frozenset({"null", "none", "nil", "undefined", "nan", "n/a"})
 """Words for no value, which are no item of a list either."""
-_SEVERAL = re.compile(r"[,;|\n]")
-"""What a text that names several things separates them with."""
-_YES_NO = {"yes": True, "no": False}
-_SEPARATORS = re.compile(r"(?<=[^\W_])[\s_-]+(?=[^\W_])")
-"""Between two letters or digits: the sign of `-5` is none."""
+_SEVERAL = re.compile(r"[,;|\n，、；｜،؛]")
+"""What a text that names several things separates them with, in any script."""
+_AROUND = " \t\"'`<>()[]{}.!"
+"""What may stand around a word."""
 _WRAPPED = "single value sent for a list"
 _IGNORED = "unknown names"
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """One change that was made to the arguments of a call."""
-
-    path: str
-    """Where: `b`, `filter.tags[0]`, or nothing for the arguments as a whole."""
-    before: JSON
-    after: JSON
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path or 'arguments'}: {show(self.before)} → {show(self.after)} ({self.reason})"
 
 
 class Rules(NamedTuple):
@@ -107,11 +86,12 @@ class _Node(NamedTuple):
     pointer: str
     schema: Schema
 
-    def child(self, *keys: str | int) -> _Node | None:
+    def child(self, *keys: str) -> _Node | None:
         """The schema below these keys, unless there is none or it is a mere `true` or `false`."""
-        below = pointer(*keys)
-        schema = lookup(self.schema, below)
-        return _Node(self.pointer + below, schema) if isinstance(schema, dict) else None
+        schema: JSON = self.schema
+        for key in keys:
+            schema = schema.get(key) if isinstance(schema, dict) else None
+        return _Node(self.pointer + pointer(*keys), schema) if isinstance(schema, dict) else None
 
     def members(self, keyword: str) -> list[_Node]:
         """The schemas of `allOf`, `anyOf`, `oneOf`, `prefixItems`, or an `items` list of the older drafts."""
@@ -120,6 +100,40 @@ class _Node(NamedTuple):
             _Node(f"{self.pointer}/{keyword}/{index}", schema if isinstance(schema, dict) else {})
             for index, schema in enumerate(schemas if isinstance(schemas, list) else ())
         ]
+
+
+class _Options:
+    """The options of `enum` or `const` by what they look like, so that thousands of values find theirs at once."""
+
+    def __init__(self, schema: Schema) -> None:
+        listed = schema.get("enum", [schema.get("const")])
+        options = [it for it in (listed if isinstance(listed, list) else ()) if not isinstance(it, dict | list)]
+        self.size = len(options)
+        self._values: dict[object, list[JSON]] = {}
+        self._folded: dict[str, list[JSON]] = {}
+        self._read: dict[object, list[JSON]] = {}
+        for option in options:
+            self._values.setdefault(_key(option), []).append(option)
+            if isinstance(option, str):
+                self._folded.setdefault(folded(option), []).append(option)
+                for read, _ in scalars(option):
+                    self._read.setdefault(_key(read), []).append(option)
+
+    def meant(self, value: bool | int | float | str) -> tuple[list[JSON], str]:
+        """The options that a value may mean, and the reason to record; none if it is one."""
+        if _key(value) in self._values:
+            return [], ""
+        if not isinstance(value, str):
+            return self._read.get(_key(value), []), "text of an option sent as a value"
+        if found := self._folded.get(folded(value)):
+            return found, "option in other letters or with spaces"
+        read = [it for it, _ in scalars(value)]
+        return [it for each in read for it in self._values.get(_key(each), ())], "option sent as text"
+
+
+def _key(value: JSON) -> tuple[bool, JSON]:
+    """Scalars have the same key if they are the same in JSON."""
+    return isinstance(value, bool), value
 
 
 class _Repairer:
@@ -131,6 +145,7 @@ class _Repairer:
         self._is_valid_at = is_valid_at
         self._work = MAX_WORK
         self._is_wrapping = False
+        self._options: dict[str, _Options] = {}
         self._done: dict[tuple[str, str, bool], tuple[JSON, JSON, list[Repair]]] = {}
 
     def node(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
@@ -148,10 +163,9 @@ class _Repairer:
         return done[1]
 
     def _apply(self, node: _Node, value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
-        target = local_reference(self._root, node.schema.get("$ref"))
-        if target:
+        if target := local_reference(self._root, node.schema.get("$ref")):
             value = self.node(_Node(*target), value, path, log, depth + 1)
-        for part in node.members("allOf"):
+        for part in node.members("allOf") if "allOf" in node.schema else ():
             value = self.node(part, value, path, log, depth + 1)
         types = _types(node.schema)
         value = self._single(node, types, value, path, log, depth)
@@ -161,7 +175,8 @@ class _Repairer:
         else:
             value = self._inside(node, value, path, log, depth)
         for keyword in ("anyOf", "oneOf"):
-            value = self._choose(node.members(keyword), value, path, log, depth)
+            if keyword in node.schema:
+                value = self._choose(node.members(keyword), value, path, log, depth)
         return value
 
     def _is_valid(self, node: _Node, value: JSON) -> bool:
@@ -172,19 +187,13 @@ class _Repairer:
 
     def _option(self, node: _Node, value: JSON, path: str, log: list[Repair]) -> JSON:
         """The one option of `enum` or `const` that the value means."""
-        options = node.schema.get("enum", [node.schema["const"]] if "const" in node.schema else [])
-        if not isinstance(options, list) or any(same(value, option) for option in options):
+        if not ("enum" in node.schema or "const" in node.schema) or value is None or isinstance(value, dict | list):
             return value
-        meant: list[JSON] = []
-        if isinstance(value, str):
-            meant = [it for it in options if isinstance(it, str) and _folded(it) == _folded(value)]
-            reason = "option in other letters or with spaces"
-            if not meant:
-                meant = [option for option in options if any(same(option, read) for read, _ in _scalars(value))]
-                reason = "option sent as text"
-        elif isinstance(value, int | float):
-            meant = [it for it in options if isinstance(it, str) and any(same(value, read) for read, _ in _scalars(it))]
-            reason = "text of an option sent as a value"
+        options = self._options.get(node.pointer)
+        if options is None:
+            options = self._options[node.pointer] = _Options(node.schema)
+            self._work -= options.size
+        meant, reason = options.meant(value)
         if len(meant) != 1:
             return value
         log.append(Repair(path, value, meant[0], reason))
@@ -206,7 +215,7 @@ class _Repairer:
     def _convert(self, node: _Node, types: list[str], value: JSON, path: str, log: list[Repair], depth: int) -> JSON:
         """The value in the one wanted type that it can be read as."""
         outcomes: list[_Outcome] = []
-        for read, reason in _readings(value, is_boolean="boolean" in types and {"boolean", "null"}.issuperset(types)):
+        for read, reason in readings(value, is_boolean="boolean" in types and {"boolean", "null"}.issuperset(types)):
             if any(_has_type(read, name) for name in types):
                 changes = [Repair(path, value, read, reason)]
                 outcomes.append((self._inside(node, read, path, changes, depth), changes))
@@ -226,7 +235,9 @@ class _Repairer:
             return None
         if isinstance(value, str) and (value.strip()[:1] in ("", "[", "{") or _SEVERAL.search(value.strip())):
             return None
-        if isinstance(value, str) and value.strip().casefold() in _NOTHING:
+        if isinstance(value, str) and value.strip(_AROUND).casefold() in _NOTHING:
+            return None
+        if _is_item(path):  # of a list of lists: `[1, 2]` may be `[[1, 2]]` as well as `[[1], [2]]`
             return None
         if self._is_wrapping or self._is_valid(items, []) or self._is_valid(items, {}):
             return None
@@ -295,7 +306,10 @@ class _Repairer:
         value = {names.get(name, name): item for name, item in value.items()} if names else value
         extras = [name for name in value if name not in known]
         is_unsaid = CLOSED in node.schema and not self._rules.is_strict
-        if not is_unsaid or not 0 < len(extras) < min(len(value), _MAX_EXTRAS) or lookalikes(extras, known):
+        if not is_unsaid or not 0 < len(extras) < min(len(value), _MAX_EXTRAS):
+            return value
+        self._work -= comparing(extras, known) >> 4
+        if lookalikes(extras, known):
             return value
         log.append(Repair(path, {name: value[name] for name in extras}, {}, _IGNORED))
         return {name: item for name, item in value.items() if name in known}
@@ -332,13 +346,18 @@ class _Repairer:
         return kept
 
 
+def _is_item(path: str) -> bool:
+    """Whether a path leads to an item of a list, as `tags[0]` does."""
+    return path.endswith("]") and path[path.rindex("[") + 1 : -1].isdecimal()
+
+
 def _types(schema: Schema) -> list[str]:
     types = schema.get("type")
     return [name for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)]
 
 
 def _has_type(value: JSON, name: str) -> bool:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, _NUMBERS) and not isinstance(value, bool):
         return name == "number" or (name == "integer" and value == int(value))
     return type_of(value) == name
 
@@ -348,54 +367,3 @@ def _only(outcomes: list[_Outcome]) -> _Outcome | None:
     if outcomes and all(same(outcomes[0][0], value) for value, _ in outcomes):
         return outcomes[0]
     return None
-
-
-def _readings(value: JSON, *, is_boolean: bool) -> Iterator[tuple[JSON, str]]:
-    """What a text may stand for, each with the reason to record. `is_boolean`: where nothing else is wanted."""
-    if not isinstance(value, str):
-        return
-    yield from _scalars(value)
-    answer = _YES_NO.get(value.strip().casefold()) if is_boolean else None
-    if answer is not None:
-        yield answer, "boolean sent as text"
-    if value.lstrip()[:1] in ("[", "{") and len(value) <= MAX_TEXT:
-        try:
-            parsed = loads(value)
-        except JSONDecodeError:
-            try:
-                parsed = read_value(value)
-            except UnreadableError:
-                return
-        if is_plain({"": parsed}):
-            yield parsed, f"{'list' if isinstance(parsed, list) else 'object'} sent as text"
-
-
-def _folded(option: str) -> str:
-    """`In-Progress`, `in_progress` and ` in progress` are the same option."""
-    return _SEPARATORS.sub(" ", option.strip().casefold())
-
-
-def _scalars(text: str) -> Iterator[tuple[JSON, str]]:
-    text = text.strip()
-    number = _number(text)
-    if number is not None:
-        yield number, "number sent as text"
-    if text.lower() in ("true", "false"):
-        yield text.lower() == "true", "boolean sent as text"
-    if text in _NULLS:
-        yield None, "null sent as text"
-
-
-def _number(text: str) -> int | float | None:
-    """The number that a text spells as JSON does, or with a plus. A whole number is an `int`: `"5.0"` is 5."""
-    spelled = _NUMBER.fullmatch(text)
-    if spelled is None or len(text) > _MAX_DIGITS:
-        return None
-    whole, fraction, exponent = spelled.groups("")
-    if not exponent and not fraction.strip(".0"):
-        return int(whole)
-    number = float(text)
-    has_digits = bool((whole + fraction).strip("+-.0"))
-    if not math.isfinite(number) or bool(number) != has_digits:  # beyond what a float holds
-        return None
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number

@@ -58,6 +58,7 @@ class CompiledSchema:
         "root",
         "validator",
         "work",
+        "work_each",
     )
 
     def __init__(self, schema: object, *, is_closing: bool = False) -> None:
@@ -73,6 +74,8 @@ class CompiledSchema:
         self.work = size * 3**levels + copy.backtracking * _BACKTRACK_WORK
         """The most that one value may cost, in checks of less than 100 ns."""
         self.effort = Effort(self.root, self.work - copy.backtracking * _BACKTRACK_WORK, copy, self.is_recursive)
+        self.work_each = self.effort.each + copy.backtracking * _BACKTRACK_WORK
+        """The same for one value among many, most of which one part of the schema looks at."""
         self._options: dict[str, Any] = _options(copy.patterns)
         self.validator = _compile(self.root, self._options)
         self._parts: _Parts | None = None

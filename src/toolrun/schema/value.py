@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -92,6 +92,28 @@ def is_number(value: int | float) -> bool:
     return True
 
 
+def exactly(value: object, limit: int) -> str | int | float | list[Any] | dict[Any, Any] | None:
+    """A value of a subclass of JSON's types, or a tuple, as the base type has it: without any code of its own.
+
+    None if it is something else, or has more than `limit` items.
+    """
+    kind = type(value)
+    for base, length, copy in _BASES:
+        if issubclass(kind, base):
+            return None if length is not None and length(value) > limit else copy(value)
+    return None
+
+
+_BASES: tuple[tuple[type, Callable[[Any], int] | None, Callable[[Any], Any]], ...] = (
+    (str, None, str.__str__),
+    (dict, dict.__len__, lambda members: dict(dict.items(members))),  # `copy` would ask for its keys
+    (list, list.__len__, list.copy),
+    (tuple, tuple.__len__, lambda items: list(tuple.__iter__(items))),
+    (int, None, int.__int__),
+    (float, None, float.__float__),
+)
+
+
 class NotJSONError(Exception):
     """A value that JSON cannot express, and where it stands."""
 
@@ -147,9 +169,11 @@ def _plain_container(
 
 def _items(value: object) -> Iterator[object]:
     if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
+        yield from dict.values(value)
+    elif isinstance(value, list):
+        yield from list.__iter__(value)
+    elif isinstance(value, tuple):
+        yield from tuple.__iter__(value)
 
 
 def size(value: JSON, limit: int) -> int:
@@ -160,15 +184,15 @@ def size(value: JSON, limit: int) -> int:
         item = stack.pop()
         total += 1
         if isinstance(item, dict):
-            stack.extend(item.values())
+            stack += item.values()
         elif isinstance(item, list):
-            stack.extend(item)
+            stack += item
     return total
 
 
 def pointer(*keys: str | int) -> str:
     """The JSON pointer (RFC 6901) of these keys below each other."""
-    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+    return "".join(["/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys])
 
 
 def lookup(root: JSON, where: str) -> JSON:

@@ -7,16 +7,16 @@ import json
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.json import JSON
 from toolrun.schema import ArgumentSchema, Checked
-from toolrun.schema.repair import Repair
+from toolrun.schema.reading import folded, scalars
+from toolrun.schema.repair_record import Repair
 from toolrun.schema.value import same
 
 Schema: TypeAlias = dict[str, Any]
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
@@ -185,6 +185,11 @@ def test_what_has_one_reading_is_repaired(schema: Schema, sent: JSON, expected: 
         ({"type": "array", "items": INTEGER, "minItems": 2}, 5),
         (point(x=INTEGER), "[1]"),
         (array_of(array_of(INTEGER)), 5),
+        (array_of(array_of(NUMBER)), [1, 2]),
+        (array_of(array_of(NUMBER)), [[1, 2], 3]),
+        (array_of(array_of(STRING)), ["x"]),
+        (array_of(any_of(array_of(STRING), NULL)), ["x"]),
+        (array_of(any_of(array_of(INTEGER), point(x=INTEGER))), [1]),
     ],
 )
 def test_what_has_no_reading_is_left_and_refused(schema: Schema, sent: JSON) -> None:
@@ -192,6 +197,22 @@ def test_what_has_no_reading_is_left_and_refused(schema: Schema, sent: JSON) -> 
     assert checked.problems
     assert same(checked.arguments["v"], sent)
     assert checked.repairs == ()
+
+
+@pytest.mark.parametrize("separator", [*",;|\n，、；｜،؛", ", ", " 、 "])
+def test_a_text_that_names_several_things_is_no_single_item(separator: str) -> None:
+    assert check(array_of(STRING), f"M{separator}L").problems
+
+
+@pytest.mark.parametrize("around", ["{}", "'{}'", '"{}"', "`{}`", "<{}>", "({})", "{}.", " {} ", "'{}'."])
+@pytest.mark.parametrize("word", ["null", "None", "NIL", "undefined", "n/a", "NaN"])
+def test_a_word_for_no_value_is_no_single_item(word: str, around: str) -> None:
+    assert check(array_of(STRING), around.format(word)).problems
+
+
+def test_a_single_value_for_a_list_in_an_object_is_one_item() -> None:
+    assert check(array_of(point(tags=array_of(STRING))), [{"tags": "x"}]).arguments == {"v": [{"tags": ["x"]}]}
+    assert check(point(**{"0": array_of(STRING)}), {"0": "x"}).arguments == {"v": {"0": ["x"]}}
 
 
 def test_what_several_alternatives_read_differently_is_left() -> None:
@@ -302,7 +323,6 @@ KINDS: dict[str, tuple[Schema, st.SearchStrategy[Any]]] = {
 }
 
 
-@PATIENT
 @given(st.data(), st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
 def test_arguments_sent_as_text_come_back_as_they_were(data: st.DataObject, kinds: list[str]) -> None:
     schema: Schema = {f"p{i}": KINDS[kind][0] for i, kind in enumerate(kinds)}
@@ -314,7 +334,6 @@ def test_arguments_sent_as_text_come_back_as_they_were(data: st.DataObject, kind
     assert len(checked.repairs) == len(arguments)
 
 
-@PATIENT
 @given(TEXT, st.sampled_from([STRING, {"type": ["string", "integer"]}, any_of(STRING, BOOLEAN, NULL), {}]))
 def test_text_is_never_changed_where_text_is_accepted(text: str, schema: Schema) -> None:
     sent: dict[str, JSON] = {"v": text, "list": [text], "wrong": "5"}
@@ -325,7 +344,6 @@ def test_text_is_never_changed_where_text_is_accepted(text: str, schema: Schema)
     assert [repair.path for repair in checked.repairs] == ["wrong"]
 
 
-@PATIENT
 @given(st.recursive(SMALL, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)))
 def test_the_objects_of_the_caller_are_never_changed(value: JSON) -> None:
     schema = array_of(any_of(INTEGER, array_of(INTEGER), {"type": "object", "additionalProperties": BOOLEAN}))
@@ -363,3 +381,35 @@ def test_a_set_that_is_too_small_without_its_doubles_is_refused() -> None:
     checked = ArgumentSchema(schema).check({"a": ["1", 1]})
     assert checked.problems
     assert ArgumentSchema(schema).check({"a": ["1", 1, 2]}).arguments == {"a": [1, 2]}
+
+
+WORDS = st.sampled_from(["on", "ON", "o-n", "o n", "1", "1.0", "true", "True", "null", "None", "2.5", "x y"])
+SCALARS = st.one_of(WORDS, st.sampled_from([1, 1.0, 2.5, 0, True, False, None]))
+
+
+@given(options=st.lists(SCALARS, min_size=1, max_size=8), value=SCALARS)
+def test_the_option_that_is_meant_is_the_one_that_a_look_at_each_of_them_finds(options: Any, value: JSON) -> None:
+    if any(same(value, it) for it in options):
+        return
+    texts = [it for it in options if isinstance(it, str)]
+    if isinstance(value, str):
+        meant = [it for it in texts if folded(it) == folded(value)]
+        meant = meant or [it for it in options if any(same(it, read) for read, _ in scalars(value))]
+    else:
+        meant = [it for it in texts if value is not None and any(same(value, read) for read, _ in scalars(it))]
+    expected = meant[0] if len(meant) == 1 else value
+    assert same(check({"enum": options}, value).arguments["v"], expected)
+
+
+def test_options_are_looked_through_once_however_many_values_are_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def counted(text: str) -> str:
+        nonlocal asked
+        asked += 1
+        return folded(text)
+
+    monkeypatch.setattr("toolrun.schema.repair.folded", counted)
+    options = [f"option-{n}" for n in range(100)]
+    check(array_of({"enum": options}), ["nope", "no"] * 50)
+    assert asked == len(options) + 100
