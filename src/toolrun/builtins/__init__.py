@@ -1,19 +1,20 @@
-"""Handlers that ship with toolrun, for catalog entries of type `builtin`. Each imports its module when it is called."""
+"""Handlers that ship with toolrun, for catalog entries of type `builtin`. One file per tool.
+
+A module that needs others is imported when its tool is called for the first time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from toolrun.builtins.echo import echo
+from toolrun.builtins.random_uuid import generate_uuid
 from toolrun.json import JSON
 from toolrun.tools.context import ToolContext, current_call, running_context
 
 Handler = Callable[[dict[str, Any]], object]
 """Takes the arguments as one dict and returns the result; may be async. Authors annotate the dict as they like."""
-
-
-def _echo(arguments: dict[str, JSON]) -> JSON:
-    return {"echo": arguments}
 
 
 def _math_eval(arguments: dict[str, JSON]) -> JSON:
@@ -41,16 +42,10 @@ async def _control_speaker_volume(arguments: dict[str, JSON]) -> JSON:
     return await control_volume(_text(arguments, "action"), _number(arguments, "level"), _context())
 
 
-def _generate_uuid(arguments: dict[str, JSON]) -> JSON:
-    import uuid
-
-    return {"uuid": str(uuid.uuid4())}
-
-
 BUILTINS: Final[dict[str, Handler]] = {
     "control_speaker_volume": _control_speaker_volume,
-    "echo": _echo,
-    "generate_uuid": _generate_uuid,
+    "echo": echo,
+    "generate_uuid": generate_uuid,
     "get_current_datetime": _get_current_datetime,
     "math_eval": _math_eval,
     "search_web": _search_web,

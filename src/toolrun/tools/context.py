@@ -11,11 +11,12 @@ import concurrent.futures
 import contextlib
 import itertools
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from toolrun.errors import SideEffects, UnavailableError, UsageError
 from toolrun.json import JSON
@@ -23,6 +24,8 @@ from toolrun.logger import get_logger
 
 if TYPE_CHECKING:
     from toolrun.result import ToolResult
+    from toolrun.schema import Repair
+    from toolrun.tools.manager import ToolManager
 
 Arguments = Mapping[str, JSON] | str | bytes | None
 """Arguments as they come: an object, or JSON text of one."""
@@ -38,6 +41,29 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+OnLateEnd = Callable[[object, BaseException | None], object]
+"""Is told what a body returned or raised after its call was answered."""
+
+
+class CallKey(NamedTuple):
+    """What makes two calls the same, in the words of a caller that shares the executor with others."""
+
+    key: str
+    scope: str
+    """Who says so. The same key of somebody else is another call."""
+    is_told: bool = False
+    """Whether the caller chose it as such, and finds it in the answer."""
+
+
+class Recorded(Protocol):
+    """What a recorder keeps of a call."""
+
+    worker: str | None
+    """The process that runs it, and what enforces its sandbox: `pid 123, namespaces`."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """Opaque, and of this call alone, whoever else writes to the same journal or to another."""
 
 
 class Host(Protocol):
@@ -51,6 +77,7 @@ class Host(Protocol):
         call_id: str | None = None,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
+        key: str | CallKey | None = None,
     ) -> ToolResult: ...
 
     def context(self, call: Call) -> ToolContext: ...
@@ -66,19 +93,51 @@ class Call:
 
     deadline = float("inf")
     """On the clock of `time.perf_counter`."""
+    has_own_deadline = False
+    """Whether the caller has set it, and not the settings of the tool."""
     error: BaseException | None = None
     """What the tool raised."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where the call was made; None while its tool runs inline."""
+    repairs: tuple[Repair, ...] = ()
+    """What was changed in the arguments before the tool gets them."""
     dropped: tuple[str, ...] = ()
     """Names in the arguments that the tool does not know and does not get."""
     on_progress: OnProgress | None = None
+    on_checked: Callable[[], object] | None = None
+    """Called when the arguments are those that the tool gets, if they are not the ones that came."""
     parent: Call | None = None
     """The call whose tool made this one."""
     phase = ""
     """What the call is waiting for before its tool begins; empty once the tool may have acted."""
     depth = 0
     """How many calls this one is inside of."""
+    given_key: str | None = None
+    """The key in the words of a caller that does not share the executor with others."""
+    key: bytes | None = None
+    """What makes this call the same as another, if its caller says so: the hash of what was given."""
+    fingerprint: bytes | None = None
+    """Tells two calls with the same key apart."""
+    is_replayed = False
+    """Whether the answer is the stored one of the same call, which was made before."""
+    replayed_from: int | None = None
+    """The record of that call."""
+    sent: object = None
+    """The arguments as they came, if they were changed since."""
+    record: Recorded | None = None
+    """What the recorder keeps of a call whose body was started."""
+    steps: dict[bytes, set[int]] | None = None
+    """Of a call with a key whose tool calls tools: the numbers of equal calls among them, by fingerprint."""
+    step = 0
+    """The number of this call in the `steps` of its parent, if it has a key for that."""
+    is_approved = False
+    """Whether it has passed the gate of its tool."""
+    approval: int | None = None
+    """The stored answer by which the call may be made, if somebody was asked."""
+    gone: asyncio.Future[None] | None = None
+    """Of a call in a worker: done when its process has ended."""
+    on_late_end: OnLateEnd | None = None
+    """Called with the outcome of a body that ends after the call was answered, if somebody wants to know it."""
 
     def __init__(self, host: Host, name: str, arguments: Arguments, call_id: str | None) -> None:
         self.host = host
@@ -94,6 +153,21 @@ class Call:
         if self.given_id is None:
             self.given_id = f"call-{next(_IDS)}"
         return self.given_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """What the destination of the call may know it by: the same for every attempt, and for no other call.
+
+        Made when somebody asks for it, which may be several threads of a tool at once.
+        """
+        known: str | None = self.__dict__.get("_idempotency_key")
+        if known is None:
+            if self.key is not None:
+                made = self.key.hex()
+            else:
+                made = os.urandom(16).hex() if self.record is None else self.record.idempotency_key
+            known = self.__dict__.setdefault("_idempotency_key", made)
+        return known
 
     def remaining(self) -> float:
         """Seconds until the deadline, never negative."""
@@ -113,12 +187,20 @@ class ToolContext:
     """The tool's own section of the configuration."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The secrets that the tool was granted."""
-    manager: Any = None
+    manager: ToolManager = None  # type: ignore[assignment]  # a call has one, a context that a test makes need not
     """The `ToolManager` that holds all tools."""
     model: Any = None
     """The model of the host application, if it has one."""
     logger: logging.Logger = field(default_factory=lambda: get_logger("toolrun.tool"))
     call: Call | None = field(default=None, repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """32 hexadecimal digits for the destination of this call: the same for every attempt of a call with a key.
+
+        Empty in a context that was made by hand.
+        """
+        return "" if self.call is None else self.call.idempotency_key
 
     def remaining(self) -> float:
         """Seconds until this call's deadline."""
@@ -135,13 +217,20 @@ class ToolContext:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
             call.loop.call_soon_threadsafe(_report, call.on_progress, Progress(progress, total, message))
 
-    async def call_tool(self, name: str, arguments: Arguments = None, *, timeout: float | None = None) -> ToolResult:
-        """Execute another tool. It ends at its own deadline or at this call's, whichever comes first."""
+    async def call_tool(
+        self, name: str, arguments: Arguments = None, *, timeout: float | None = None, key: str | None = None
+    ) -> ToolResult:
+        """Execute another tool. It ends at its own deadline or at this call's, whichever comes first.
+
+        If this call has a key, the other call gets one made of it, so that it is not repeated when this one is.
+        """
         if self.call is None:
             raise UsageError("this ToolContext belongs to no call, so it cannot call tools")
-        return await self.call.host.execute(name, arguments, timeout=timeout)
+        return await self.call.host.execute(name, arguments, timeout=timeout, key=key)
 
-    def call_tool_sync(self, name: str, arguments: Arguments = None, *, timeout: float | None = None) -> ToolResult:
+    def call_tool_sync(
+        self, name: str, arguments: Arguments = None, *, timeout: float | None = None, key: str | None = None
+    ) -> ToolResult:
         """`call_tool` for functions that are not async."""
         if self.call is None:
             raise UsageError("this ToolContext belongs to no call, so it cannot call tools")
@@ -150,7 +239,7 @@ class ToolContext:
             running = asyncio.get_running_loop()
         if loop is None or running is loop:
             raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
-        answer = asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout), loop)
+        answer = asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout, key), loop)
         while True:  # nothing tells when another thread's loop ends
             try:
                 return answer.result(_POLL)
@@ -163,9 +252,9 @@ class ToolContext:
                     break
         raise UnavailableError(f"The event loop that runs '{name}' has ended.", side_effects=SideEffects.UNKNOWN)
 
-    async def _as_child(self, name: str, arguments: Arguments, timeout: float | None) -> ToolResult:
+    async def _as_child(self, name: str, arguments: Arguments, timeout: float | None, key: str | None) -> ToolResult:
         current_call.set(self.call)  # a coroutine that comes from a thread starts in the loop's context
-        return await self.call_tool(name, arguments, timeout=timeout)
+        return await self.call_tool(name, arguments, timeout=timeout, key=key)
 
 
 def _report(on_progress: OnProgress, progress: Progress) -> None:

@@ -13,6 +13,7 @@ from toolrun.json import JSON, Schema
 from toolrun.schema.origin import Origin
 from toolrun.text import show
 from toolrun.tools.context import running_context
+from toolrun.tools.effects import Effects, Verify, hints_of, read_effects
 from toolrun.tools.protocol import check_name, is_seconds
 from toolrun.tools.signature import Signature, read_output, read_signature
 from toolrun.worker.describe import docstring_of
@@ -37,31 +38,31 @@ class FunctionTool(Generic[P, R]):
         title: str | None = None,
         annotations: Mapping[str, JSON] | None = None,
         timeout: float | None = None,
-        idempotent: bool = False,
+        effects: Effects | str | None = None,
+        verify: Verify | None = None,
+        approval: str | None = None,
         inline: bool = False,
         isolated: bool = False,
     ) -> None:
         self.name: str = name if name is not None else getattr(function, "__name__", "")
         check_name(self.name)
-        method = unbound_method(function)
-        if method:
-            raise DefinitionError(f"Tool '{self.name}': {method}.")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise DefinitionError(f"Tool '{self.name}': a generator has no single answer; return a list instead.")
         try:
+            _check_kind(function)
             text, descriptions = read_docstring(docstring_of(function))
             signature = read_signature(function, descriptions)
+            self.effects = read_effects(effects)
         except DefinitionError as error:
             raise DefinitionError(f"Tool '{self.name}': {error}") from error
         self.description: str = description or text
         self.title = title
-        hints: dict[str, JSON] = {"idempotentHint": True} if idempotent else {}
-        self.annotations: Mapping[str, JSON] = {**hints, **(annotations or {})}
+        self.annotations: Mapping[str, JSON] = {**hints_of(self.effects), **(annotations or {})}
         """Hints for MCP clients: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
-        if timeout is not None and not is_seconds(timeout):
-            raise DefinitionError(f"Tool '{self.name}': timeout must be a number of seconds > 0; got {show(timeout)}.")
         self.timeout = timeout
-        self.idempotent = idempotent
+        self.verify = verify
+        """Finds out whether a call has acted of which nobody knows it."""
+        self.approval = approval
+        """Whether a call may be made, unless the project says otherwise: `allow`, `ask` or `deny`."""
+        _check_options(self.name, timeout, verify, approval)
         self.inline = inline
         self.isolated = isolated
         if isolated:
@@ -87,12 +88,42 @@ class FunctionTool(Generic[P, R]):
         return f"<FunctionTool {self.name!r}>"
 
 
+def _check_kind(function: Callable[..., object]) -> None:
+    """Refuse what a model cannot call, or what would give it no answer."""
+    method = unbound_method(function)
+    if method:
+        raise DefinitionError(f"{method}.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError("a generator has no single answer; return a list instead.")
+
+
 def _check_isolated(name: str, function: object, signature: Signature) -> None:
     """An isolated tool runs in another process, which must be able to find the function again."""
     if not isinstance(function, FunctionType) or function.__qualname__ != function.__name__:
         raise DefinitionError(f"Tool '{name}' is isolated, so it must be a function at the top level of a module.")
     if signature.context_parameter is not None:
         raise DefinitionError(f"Tool '{name}' is isolated, so it cannot take a ToolContext: its host is far away.")
+
+
+def _check_options(name: str, timeout: object, verify: object, approval: object) -> None:
+    if timeout is not None and not is_seconds(timeout):
+        raise DefinitionError(f"Tool '{name}': timeout must be a number of seconds > 0; got {show(timeout)}.")
+    if verify is not None:
+        _check_verify(name, verify)
+    if approval not in (None, "allow", "ask", "deny"):
+        raise DefinitionError(f"Tool '{name}': approval must be 'allow', 'ask' or 'deny'; got {show(approval)}.")
+
+
+def _check_verify(name: str, verify: object) -> None:
+    if callable(verify):
+        try:
+            inspect.signature(verify).bind("key", {})
+            return
+        except ValueError:  # of a builtin, which does not tell
+            return
+        except TypeError:
+            pass
+    raise DefinitionError(f"Tool '{name}': verify must be a function of two arguments, verify(key, arguments).")
 
 
 def _invoker(function: Callable[..., object], signature: Signature) -> Callable[[dict[str, Any]], object]:
@@ -119,11 +150,27 @@ def _invoker(function: Callable[..., object], signature: Signature) -> Callable[
             converted[context] = running_context()
         return function(**converted)
 
-    return invoke_with_more if fill or context else invoke
+    if fill or context:
+        return invoke_with_more
+    return invoke if suspects else lambda arguments: function(**arguments)
 
 
 @overload
-def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    title: str | None = None,
+    annotations: Mapping[str, JSON] | None = None,
+    timeout: float | None = None,
+    effects: Effects | str | None = None,
+    verify: Verify | None = None,
+    approval: str | None = None,
+    inline: bool = False,
+    isolated: bool = False,
+) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -132,14 +179,16 @@ def tool(
     title: str | None = None,
     annotations: Mapping[str, JSON] | None = None,
     timeout: float | None = None,
-    idempotent: bool = False,
+    effects: Effects | str | None = None,
+    verify: Verify | None = None,
+    approval: str | None = None,
     inline: bool = False,
     isolated: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None, /, **options: Any
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Make a tool of a function, as `@tool` or `@tool(name=…, timeout=…)`."""
+    """Make a tool of a function, as `@tool`, `@tool(name=…, timeout=…)` or `tool(function, name=…)`."""
     if function is not None:
-        return FunctionTool(function)
+        return FunctionTool(function, **options)
     return lambda decorated: FunctionTool(decorated, **options)

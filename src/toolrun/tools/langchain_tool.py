@@ -66,10 +66,10 @@ def langchain_schema(tool: Any) -> Mapping[str, JSON]:
         return declared
     if not hasattr(declared, "model_json_schema"):
         return cast(Mapping[str, JSON], declared.schema())  # a model of pydantic 1
-    from toolrun.worker.pydantic_types import take_patterns
+    from toolrun.worker.pydantic_types import move_patterns
 
     schema: Schema = copy.deepcopy(declared.model_json_schema())
-    take_patterns(schema, declared)
+    move_patterns(schema, declared)
     for name, hint in _hints(_function(tool)).items():
         if _is_config(hint):  # a class that declares it in `_run` has it in its schema
             cast(Schema, schema.get("properties", {})).pop(name, None)

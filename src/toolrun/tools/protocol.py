@@ -23,7 +23,8 @@ class Tool(Protocol):
     """What every tool has.
 
     Besides, it has `schema` (or LangChain's `args_schema`) and `invoke(arguments)` or `ainvoke(arguments)`. It may have
-    `title`, `annotations`, `output_schema`, `timeout` (seconds), `source` (a path, or text) and `schema_origin`.
+    `title`, `annotations`, `output_schema`, `timeout` (seconds), `effects`, `source` (a path, or text) and
+    `schema_origin`.
     """
 
     @property
@@ -52,6 +53,13 @@ def origin_of(tool: Tool) -> Origin:
     """Who made the schema of a tool."""
     origin = getattr(tool, "schema_origin", None)
     return origin if isinstance(origin, Origin) else Origin.DECLARED
+
+
+def source_of(tool: Tool) -> str:
+    """The file or server that a tool comes from; empty if it has neither."""
+    source = getattr(tool, "source", None)
+    code = getattr(getattr(tool, "__wrapped__", None), "__code__", None)
+    return str((code.co_filename if source is None and code is not None else source) or "")
 
 
 def schema_of(tool: Tool) -> Mapping[str, JSON]:

@@ -172,7 +172,7 @@ async def test_if_no_mixer_answers_the_error_has_what_each_said(machine: Machine
     program(machine.programs, "pactl", "exit 4")
     result = await machine.call(action="up")
     assert result.error_kind is ErrorKind.UNAVAILABLE
-    assert "wpctl failed: Could not connect to PipeWire; pactl failed: it ended with code 4" in result.error
+    assert "wpctl failed: Could not connect to PipeWire; pactl failed: it ended with exit code 4" in result.error
     assert "Is a sound server running" in result.error
 
 

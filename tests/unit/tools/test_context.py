@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -64,6 +66,22 @@ async def test_the_ids_that_a_call_gets_are_unique_and_stay(executor: ToolExecut
     assert len({call.id for call in calls}) == 3
     assert [call.id for call in calls] == [call.id for call in calls]
     assert Call(executor, "leaf", {}, "mine").id == "mine"
+
+
+async def test_every_call_has_an_idempotency_key_of_its_own_that_stays(executor: ToolExecutor) -> None:
+    @executor.manager.add
+    def aware(context: ToolContext) -> list[str]:
+        """Look around."""
+        with ThreadPoolExecutor(4) as threads:
+            asked = [threads.submit(lambda: context.idempotency_key) for _ in range(20)]
+        return [context.idempotency_key, running_context().idempotency_key, *(it.result() for it in asked)]
+
+    results = [(await executor.execute("aware", call_id="same")).result for _ in range(3)]
+    keys = [set(result) for result in results if isinstance(result, list)]
+    assert [len(it) for it in keys] == [1, 1, 1]
+    assert len(set.union(*keys)) == 3
+    assert all(re.fullmatch("[0-9a-f]{32}", str(key)) for key in set.union(*keys))
+    assert ToolContext().idempotency_key == ""
 
 
 async def test_tools_call_tools_from_the_loop_and_from_a_thread(executor: ToolExecutor) -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from support.hints import book, function_of, unresolvable
 from toolrun import DefinitionError, ErrorKind, FunctionTool, ToolContext, ToolExecutor, ToolManager, tool
 from toolrun.tools.adapt import adapt
+from toolrun.tools.effects import Effects
 from toolrun.tools.protocol import schema_of
 
 OBJECT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -79,20 +80,73 @@ def test_a_decorated_function_has_name_description_and_schema_and_stays_callable
     assert inspect.signature(made) == inspect.signature(greet)
     like_a_function: Any = made
     assert (like_a_function.__name__, made.__doc__, like_a_function.__wrapped__) == ("greet", greet.__doc__, greet)
-    assert (made.timeout, made.idempotent, made.inline, made.is_async) == (None, False, False, False)
+    assert (made.timeout, made.effects, made.inline, made.is_async) == (None, None, False, False)
     assert repr(made) == "<FunctionTool 'greet'>"
 
 
 async def test_the_decorator_takes_options() -> None:
-    @tool(name="say.hello-2", description="Say it.", timeout=2.5, idempotent=True, inline=True)
+    @tool(name="say.hello-2", description="Say it.", timeout=2.5, effects="keyed", inline=True)
     async def hello() -> str:
         return "hello"
 
     assert (hello.name, hello.description) == ("say.hello-2", "Say it.")
-    assert (hello.timeout, hello.idempotent, hello.inline, hello.is_async) == (2.5, True, True, True)
+    assert (hello.timeout, hello.effects, hello.inline, hello.is_async) == (2.5, Effects.KEYED, True, True)
     assert await hello() == "hello"
     with pytest.raises(TypeError, match="speed"):
         tool(speed=3)(greet)  # type: ignore[call-overload]
+
+
+def test_options_beside_the_function_are_the_same_as_those_of_the_decorator() -> None:
+    options: dict[str, Any] = {
+        "name": "hello",
+        "description": "Say it.",
+        "title": "Hello",
+        "annotations": {"openWorldHint": False},
+        "timeout": 2.5,
+        "effects": "once",
+        "verify": lambda key, arguments: None,
+        "inline": True,
+    }
+    made, decorated = tool(greet, **options), tool(**options)(greet)
+    for name in ("name", "description", "title", "annotations", "timeout", "effects", "verify", "inline", "isolated"):
+        assert getattr(made, name) == getattr(decorated, name)
+    assert (made.inline, made.timeout, made.effects) == (True, 2.5, Effects.ONCE)
+    assert tool(module_level, isolated=True).isolated
+    with pytest.raises(TypeError, match="speed"):
+        tool(greet, speed=3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("effects", list(Effects))
+@pytest.mark.parametrize("as_text", [True, False])
+def test_effects_are_declared_by_word(effects: Effects, as_text: bool) -> None:
+    assert tool(greet, effects=effects.value if as_text else effects).effects is effects
+
+
+@pytest.mark.parametrize("wrong", ["twice", "None", "", True, False, 0, ["once"]])
+def test_a_wrong_word_for_effects_is_refused_with_the_choices(wrong: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"'greet'.*'none', 'idempotent', 'keyed', 'once'"):
+        tool(greet, effects=wrong)
+
+
+@pytest.mark.parametrize("wrong", [7, "was_sent", lambda key: None, lambda key, arguments, more: None])
+def test_what_cannot_verify_a_call_is_refused(wrong: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"'greet'.*verify\(key, arguments\)"):
+        tool(greet, effects="once", verify=wrong)
+
+
+@pytest.mark.parametrize(
+    ("effects", "hints"),
+    [("none", {"readOnlyHint": True}), ("idempotent", {"idempotentHint": True}), ("keyed", {}), ("once", {})],
+)
+def test_effects_are_hints_for_mcp_clients(effects: str, hints: dict[str, bool]) -> None:
+    assert tool(greet, effects=effects).annotations == hints
+    own = {"readOnlyHint": False, "idempotentHint": False}
+    assert tool(greet, effects=effects, annotations=own).annotations == own  # who says it explicitly is believed
+
+
+def module_level() -> str:
+    """Say it."""
+    return "hello"
 
 
 async def test_functions_in_other_forms_are_tools(executor: ToolExecutor) -> None:
@@ -376,3 +430,83 @@ def test_without_pydantic_the_error_says_to_install_it(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pydantic", None)  # so that importing it fails
     with pytest.raises(DefinitionError, match=r"parameter 'value' .* install pydantic"):
         FunctionTool(function_of(Opaque), name="take")
+
+
+def wrapping(function: Any) -> Any:
+    @functools.wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+def replacing(function: Any) -> Any:
+    def inner(self: Any, level: Any) -> Any:
+        return function(self, level)
+
+    inner.__annotations__.clear()
+    return inner
+
+
+class Switch:
+    """Its methods are decorated in every way."""
+
+    @wrapping
+    def wrapped(self, level: int) -> int:
+        """Switch."""
+        return level
+
+    @functools.lru_cache  # noqa: B019  that is the subject
+    def cached(self, level: int) -> int:
+        """Switch."""
+        return level
+
+    @classmethod
+    @wrapping
+    def of_class(cls, level: int) -> int:
+        """Switch."""
+        return level
+
+    @wrapping
+    @wrapping
+    def twice(self, level: int) -> int:
+        """Switch."""
+        return level
+
+    @replacing
+    def replaced(self, level: int) -> int:
+        """Switch."""
+        return level
+
+
+def put_on(self, level: int) -> int:  # type: ignore[no-untyped-def]  # as methods are written
+    """Switch."""
+    return level
+
+
+Switch.later = put_on  # type: ignore[attr-defined]
+METHODS = ["wrapped", "cached", "of_class", "twice", "replaced", "later"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_bound_method_has_no_parameter_for_its_object_however_it_is_decorated(name: str) -> None:
+    made = tool(getattr(Switch(), name), name=name, description="Switch.")
+    assert list(made.schema["properties"]) == ["level"]  # type: ignore[arg-type]
+    assert made.invoke({"level": 3}) == 3
+
+
+@pytest.mark.parametrize("name", [it for it in METHODS if it != "of_class"])
+@pytest.mark.parametrize("wrap", [lambda it: it, functools.partial, lambda it: functools.partial(it, level=1)])
+def test_a_method_without_its_object_is_refused_however_it_is_decorated(name: str, wrap: Any) -> None:
+    with pytest.raises(DefinitionError, match="without"):
+        tool(wrap(getattr(Switch, name)), name=name, description="Switch.")
+    filled = tool(functools.partial(getattr(Switch, name), Switch()), name=name, description="Switch.")
+    assert filled.invoke({"level": 3}) == 3
+
+
+def test_a_parameter_that_is_called_self_and_has_a_hint_is_one() -> None:
+    def about(self: str) -> str:
+        """Say."""
+        return self
+
+    assert tool(about).invoke({"self": "x"}) == "x"

@@ -128,9 +128,9 @@ def test_anything_but_an_object_with_known_fields_has_no_schema(function: Any) -
 def test_hints_for_clients_are_kept() -> None:
     assert FunctionTool(lamp).annotations == {}
     assert FunctionTool(lamp).title is None
-    made = FunctionTool(lamp, title="A lamp", annotations={"readOnlyHint": True}, idempotent=True)
+    made = FunctionTool(lamp, title="A lamp", annotations={"readOnlyHint": True}, effects="idempotent")
     assert made.title == "A lamp"
     assert made.annotations == {"idempotentHint": True, "readOnlyHint": True}
-    assert FunctionTool(lamp, annotations={"idempotentHint": False}, idempotent=True).annotations == {
+    assert FunctionTool(lamp, annotations={"idempotentHint": False}, effects="idempotent").annotations == {
         "idempotentHint": False
     }

@@ -8,14 +8,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, TypedDict, Union, Unpack
 
 import jsonschema_rs
 import pytest
 from pydantic import Field
 
 from support.hints import NOTHING, Colour, Even, Level, Place, Point, Tree, Trip, book, function_of, unresolvable
-from toolrun import ToolContext
+from toolrun import ToolContext, tool
 from toolrun.errors import DefinitionError
 from toolrun.tools.signature import Signature, read_signature
 
@@ -200,3 +200,48 @@ def test_two_contexts_are_refused() -> None:
 
     with pytest.raises(DefinitionError, match="parameters 'a' and 'b' are both a ToolContext; keep one"):
         read_signature(both, {})
+
+
+class Options(TypedDict):
+    limit: int
+
+
+def never_callable() -> list[Any]:
+    def rest(**options: Unpack[int]) -> None:  # type: ignore[misc]
+        """Take."""
+
+    def plain_rest(**options: Unpack[dict[str, int]]) -> None:  # type: ignore[misc]
+        """Take."""
+
+    def class_of(kind: type[int]) -> None:
+        """Take."""
+
+    def old_class_of(kinds: list[typing.Type[int]]) -> None:  # noqa: UP006  the older form
+        """Take."""
+
+    def optional_class(kind: type[int] | None = None) -> None:
+        """Take."""
+
+    def any_class(kind: type) -> None:
+        """Take."""
+
+    def of_bytes(option: Literal[b"a"]) -> None:
+        """Take."""
+
+    def some_bytes(option: Literal["a", b"b"]) -> None:
+        """Take."""
+
+    return [rest, plain_rest, class_of, old_class_of, optional_class, any_class, of_bytes, some_bytes]
+
+
+@pytest.mark.parametrize("function", never_callable(), ids=lambda it: it.__name__)
+def test_a_function_that_no_json_could_call_is_refused(function: Any) -> None:
+    with pytest.raises(DefinitionError, match="has a type that JSON cannot express"):
+        tool(function)
+
+
+def test_unpacked_options_are_parameters() -> None:
+    def rest(**options: Unpack[Options]) -> None:
+        """Take."""
+
+    assert tool(rest).schema["properties"] == {"limit": {"type": "integer"}}

@@ -23,12 +23,11 @@ from toolrun.builtins.math.number import CalculationError, Number
 from toolrun.builtins.math.parser import parse
 from toolrun.builtins.math.scalar import Quantity, Scalar
 from toolrun.errors import ToolError
-from toolrun.json import JSON
+from toolrun.json import INT64, JSON
 
 MAX_LENGTH = 2000
 SIGNIFICANT_DIGITS = 14
 _SHOWN = 60
-_MAX_INT64 = 2**63 - 1
 _EXACT_FLOAT = 2**53
 
 
@@ -79,7 +78,7 @@ def _encode_number(value: Number) -> bool | int | float | str:
         return value
     if isinstance(value, int):
         # JSON readers keep 64 bits at best: what is larger stays exact as text.
-        return value if -_MAX_INT64 - 1 <= value <= _MAX_INT64 else str(value)
+        return value if -INT64 <= value < INT64 else str(value)
     if isinstance(value, complex):
         return _encode_complex(value)
     return _rounded(value)

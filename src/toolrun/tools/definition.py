@@ -1,0 +1,20 @@
+"""What a tool says of itself, as a hash: whoever agreed to a tool agreed to exactly this."""
+
+from __future__ import annotations
+
+import hashlib
+
+from toolrun.json import JSON, dumps
+from toolrun.result import normalise
+from toolrun.tools.protocol import Tool, schema_of
+
+
+def hash_definition(tool: Tool) -> str:
+    """16 hexadecimal digits of the name, description, schema and annotations of a tool."""
+    said: JSON = {
+        "name": tool.name,
+        "description": tool.description,
+        "schema": dict(schema_of(tool)),
+        "annotations": dict(getattr(tool, "annotations", None) or {}),
+    }
+    return hashlib.sha256(dumps(normalise(said), sort_keys=True)).hexdigest()[:16]
