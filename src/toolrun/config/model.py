@@ -6,18 +6,18 @@ Values only. Knows neither where a value comes from nor who uses it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from toolrun.config.settings import Settings
 from toolrun.json import JSON
 
 if TYPE_CHECKING:
     from pathlib import Path  # takes as long to import as everything else of this room
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Settings):
     """How much may run, wait and be returned."""
 
     max_concurrency: int = 256
@@ -30,21 +30,34 @@ class Limits:
     max_result_chars: int = 100_000
     """The longest text a model gets. A longer one keeps its head and tail; `ToolResult.result` keeps everything."""
     slow_call: float = 1.0
-    """Calls that take at least so many seconds are logged as slow."""
+    """Calls that take more than so many seconds are logged as slow."""
     strict: bool = False
     """Refuse arguments that are not in the schema, instead of dropping them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSettings:
+class FileSettings(Settings):
     """The files with tools: glob patterns, relative to the configuration file."""
 
     python: tuple[str, ...] = ("tools/*.py",)
     catalogs: tuple[str, ...] = ("tools/*.json", "tools/*.yaml", "tools/*.yml", "tools/*.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSettings:
+class Permissions(Settings):
+    """What a sandboxed process may do, besides what its sandbox allows anyway."""
+
+    net: bool | tuple[str, ...] | None = None
+    """Whether it has the network, or the hosts that it may reach, as `example.com:443`. `None`: the sandbox decides."""
+    read: tuple[str, ...] = ()
+    """Files and directories, relative to the configuration file."""
+    write: tuple[str, ...] = ()
+    """The same, for reading and writing."""
+    run: bool | tuple[str, ...] | None = None
+    """Whether it may start programs, or which: `git`. `None`: the sandbox decides."""
+    env: tuple[str, ...] = ()
+    """Environment variables that it gets."""
+
+
+class ToolSettings(Settings):
     """The settings of one tool."""
 
     enabled: bool = True
@@ -52,14 +65,56 @@ class ToolSettings:
     """Seconds. `None`: the tool's definition decides, then the executor."""
     concurrency: int | None = None
     """Calls of this tool that run at the same time; `None` for no limit."""
+    effects: str | None = None
+    """What a second call would do: `none`, `idempotent`, `keyed` or `once`. `None`: the tool's definition decides."""
+    key_argument: str = ""
+    """The parameter that takes the idempotency key of a call. toolrun fills it, and models do not see it."""
+    verify: str | None = None
+    """The tool that finds out whether a call of this one has acted. `None`: the tool's definition decides."""
+    settle_after: float | None = None
+    """Seconds after which a call on a server cannot act any more. `None`: the timeout, and 30 s at least."""
+    approval: str = ""
+    """Whether a call may be made: `allow`, `ask` or `deny`. Empty: the tool's definition decides, then [approval]."""
     secrets: tuple[str, ...] = ()
     """The names of the secrets granted to the tool."""
     config: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
     """The tool's own section, passed to it unchanged."""
+    sandbox: str = ""
+    """The sandbox of a script: `standard`, `strict` or `off`. Empty: that of [workers]."""
+    permissions: Permissions = field(default_factory=Permissions)
+    """What a script may do, besides what its sandbox allows. They belong to the name of its file."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class ApprovalRule(Settings):
+    """Calls that match all of its parts may be made, may not, or need somebody's approval."""
+
+    action: str = "ask"
+    """`allow`, `ask` or `deny`."""
+    tool: str = "*"
+    """A pattern of tool names."""
+    toolset: str = "*"
+    """A pattern of MCP server names, and of the names of tool files without their ending."""
+    source: str = "*"
+    """A pattern of the paths of files, and of `MCP server NAME`."""
+    annotations: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """What the tool says of itself: `{ destructiveHint = true }`."""
+    arguments: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """Values by the name of an argument. A text is a pattern: `{ path = "/etc/*" }`."""
+
+
+class ApprovalSettings(Settings):
+    """Which calls may be made without asking."""
+
+    default: str = "destructive"
+    """For calls that no rule is about: `allow`, `ask`, `deny`, or `destructive`: ask for tools that say themselves that
+    they destroy something (`destructiveHint`), if a model calls them."""
+    rules: tuple[ApprovalRule, ...] = ()
+    """The first one that matches decides."""
+    expires: float = 600.0
+    """Seconds in which a request can be answered, and an answer be used."""
+
+
+class WorkerSettings(Settings):
     """The processes of script tools. They cap what a script asks for in its metadata."""
 
     max_workers: int = 4
@@ -86,10 +141,13 @@ class WorkerSettings:
     """The directory for the environments and descriptions of scripts."""
     allow_build: bool = False
     """Allow packages to run build scripts while an environment is made."""
+    sandbox: str = "standard"
+    """What scripts may do: `standard`, `strict` or `off`."""
+    sandbox_required: str = "none"
+    """The least enforcement to run a script with: `namespaces`, `bubblewrap`, `landlock` or `none`."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpSettings:
+class McpSettings(Settings):
     """Settings that hold for all MCP servers."""
 
     delays: tuple[float, ...] = (0.0, 2.0, 4.0)
@@ -98,6 +156,9 @@ class McpSettings:
     """After those attempts, each delay is twice the last one, up to so many seconds."""
     start_timeout: float = 30.0
     """Seconds that one attempt may take, until the server has listed its tools."""
+    discover_timeout: float = 0.5
+    """Seconds that a server over HTTP of unknown era is asked for the newer one alone (`server/discover`). Then it gets
+    the handshake of the older one as well."""
     grace: float = 5.0
     """Seconds that a stdio server has to send anything after a call was abandoned; otherwise it is restarted."""
     max_message_mb: int = 16
@@ -106,8 +167,7 @@ class McpSettings:
     """Files of other programs that define servers (`.mcp.json`), relative to the configuration file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Settings):
     """One MCP server: the command that starts it, or its URL."""
 
     command: str = ""
@@ -132,12 +192,15 @@ class ServerSettings:
     """Seconds that one attempt to connect may take; `None` for the value of [mcp]."""
     hint: str = ""
     """Advice for the case that it cannot be reached, such as "Is the MQTT broker running?"."""
+    sandbox: str = ""
+    """The sandbox of a stdio server: `standard`, `strict` or `off`. Empty: `standard` if it has permissions."""
+    permissions: Permissions | None = None
+    """What a stdio server may do, besides what its sandbox allows."""
     parameters: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
     """Parameter names that models tend to use, and the server's names for them: `{ command = "action" }`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeSettings:
+class ServeSettings(Settings):
     """`toolrun serve`: what it says about itself to MCP clients, and what it takes from them."""
 
     name: str = "toolrun"
@@ -148,6 +211,8 @@ class ServeSettings:
     """What a client should tell its model about these tools; empty for nothing."""
     allow_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the server over HTTP, such as `https://app.example`."""
+    key_fields: tuple[str, ...] = ("toolrun/idempotencyKey", "idempotencyKey", "idempotency-key")
+    """Fields in the `_meta` of a call that give it a key, under which it is made once."""
     max_result_mb: int = 32
     """Megabytes of one answer. A larger one is answered with an error that says so."""
     max_connections: int = 512
@@ -162,8 +227,7 @@ class ServeSettings:
     """Seconds that a connection without a request is kept, and that a client may leave an answer unread."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """The model of `toolrun ask`, `chat` and `voice`, and its limits in one turn."""
 
     use: str = ""
@@ -186,8 +250,7 @@ class ModelSettings:
     """A file with the messages that the model gets at these limits, relative to the configuration file."""
 
 
-@dataclass(frozen=True, slots=True)
-class VoiceSettings:
+class VoiceSettings(Settings):
     """The voice gateway: its input, its memory and its speech."""
 
     mode: str = "queue"
@@ -218,16 +281,45 @@ class VoiceSettings:
     """A file with phrases for the grammar of `sphinx`, relative to the configuration file."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
+class JournalSettings(Settings):
+    """The record of calls."""
+
+    enabled: bool = True
+    path: str = ".toolrun/journal.db"
+    """The file, relative to the configuration file."""
+    durability: str = "process"
+    """`process`: what is recorded survives `kill -9`. `power`: it survives a power failure, and calls wait longer."""
+    required: bool = False
+    """Refuse calls that may act while the journal cannot be written, instead of running them unrecorded."""
+    days: int = 30
+    """Calls older than that are forgotten, apart from the newest 10,000 and from doubts that nobody has settled."""
+    max_mb: int = 500
+    """The oldest calls are forgotten when the file gets larger."""
+    answers: str = "plain"
+    """Which answers are kept for whoever repeats a key: `plain` ones, in which nothing is hidden, `all`, or `none`."""
+    max_chars: int = 16_384
+    """The longest arguments and results that are kept whole."""
+    conversations: bool = True
+    """Keep the messages of conversations, so that they can be continued."""
+
+
+class TrustSettings(Settings):
+    """What the tools of MCP servers may say of themselves."""
+
+    on_change: str = "ask"
+    """What becomes of a tool whose definition has changed: `ask`, `warn` or `refuse`."""
+    max_description: int = 10_000
+    """Characters of a tool's description that a model gets. The texts of its schema may have ten times as many."""
+
+
+class LogSettings(Settings):
     """The log on stderr."""
 
     level: str = "warning"
     format: str = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Settings):
     """A complete, checked configuration."""
 
     path: Path | None
@@ -241,15 +333,22 @@ class Config:
     tool: Mapping[str, ToolSettings] = field(default_factory=lambda: MappingProxyType({}))
     """Settings by tool name; tools without settings are absent."""
     secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    secret_files: tuple[Path, ...] = ()
+    """The files that secrets are read from. Scripts do not see them."""
     missing_secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Secrets that could not be read, with the reason. Only tools with a grant for one are affected."""
     log: LogSettings = field(default_factory=LogSettings)
+    journal: JournalSettings = field(default_factory=JournalSettings)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
+    trust: TrustSettings = field(default_factory=TrustSettings)
     workers: WorkerSettings = field(default_factory=WorkerSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     servers: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
     """MCP servers by name."""
     missing_servers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """MCP servers that need a variable that is not set, with the reason. The others work."""
+    """MCP servers that need a variable that is not set, or have no settings, with the reason. The others work."""
     serve: ServeSettings = field(default_factory=ServeSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     voice: VoiceSettings = field(default_factory=VoiceSettings)
+    is_found: bool = False
+    """Whether toolrun found the file or the directory by itself. Then the files with tools must be the user's own."""

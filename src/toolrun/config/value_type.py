@@ -6,19 +6,20 @@ Knows types and ranges; knows neither keys nor sections nor files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+from toolrun.config.host_pattern import is_host_pattern
+from toolrun.config.model import ApprovalRule, Permissions
 from toolrun.config.parse import plain
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.text import show
+from toolrun.tools.effects import Effects
 from toolrun.tools.protocol import is_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
+class ValueType(NamedTuple):
     """One type of value."""
 
     words: str
@@ -27,6 +28,8 @@ class ValueType:
     convert: Callable[[Any], object]
     parse: Callable[[str], JSON] | None = None
     """Parses the text of an environment variable. `None`: no variable can set the value."""
+    explain: Callable[[JSON], str] = lambda value: ""
+    """Which part of a value that is not accepted is wrong, where the value has parts."""
 
 
 def _is_texts(value: JSON) -> bool:
@@ -72,6 +75,9 @@ def one_of(*names: str) -> ValueType:
     return ValueType(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
 
 
+ACTION = one_of("allow", "ask", "deny")
+EFFECTS = one_of(*(it.value for it in Effects))
+SANDBOX = one_of("standard", "strict", "off")
 SECONDS = ValueType("a number of seconds > 0", is_seconds, float, float)
 SWITCH = ValueType("true or false", lambda value: isinstance(value, bool), bool, _parse_switch)
 TEXT = ValueType("a string", lambda value: isinstance(value, str), str, str)
@@ -80,6 +86,79 @@ PATTERNS = ValueType("a list of glob patterns relative to the configuration file
 DELAYS = ValueType("a list of seconds >= 0, at least one", _is_delays, lambda value: tuple(map(float, value)))
 TEXT_TABLE = ValueType("a table of strings", _is_text_table, lambda value: MappingProxyType(dict(value)))
 TABLE = ValueType("a table that JSON can hold (no nan, no inf)", _is_table, plain)
+
+_SWITCH_OR_TEXTS = ("net", "run")
+
+
+def _is_permissions(value: JSON) -> bool:
+    return isinstance(value, dict) and all(_is_permission(name, item) for name, item in value.items())
+
+
+def _is_permission(name: str, value: JSON) -> bool:
+    if name in _SWITCH_OR_TEXTS and isinstance(value, bool):
+        return True
+    if name == "net":
+        return isinstance(value, list) and all(isinstance(item, str) and is_host_pattern(item) for item in value)
+    return name in ("run", "read", "write", "env") and _is_texts(value)
+
+
+def _permissions(value: dict[str, Any]) -> Permissions:
+    values: dict[str, Any] = {name: item if isinstance(item, bool) else tuple(item) for name, item in value.items()}
+    return Permissions(**values)
+
+
+PERMISSIONS = ValueType(
+    'a table of permissions: net and run are true, false or a list (`net = ["example.com:443"]`, `run = ["git"]`), '
+    "read, write and env are lists",
+    _is_permissions,
+    _permissions,
+)
+
+_RULE_TEXTS = ("tool", "toolset", "source")
+_RULE_TABLES = ("annotations", "arguments")
+
+
+def _is_rules(value: JSON) -> bool:
+    return isinstance(value, list) and all(_is_rule(item) for item in value)
+
+
+def _is_rule(value: JSON) -> bool:
+    if not isinstance(value, dict) or "action" not in value:
+        return False
+    return all(_is_part_of_rule(name, item) for name, item in value.items())
+
+
+def _is_part_of_rule(name: str, value: JSON) -> bool:
+    if name == "action":
+        return ACTION.accepts(value)
+    return (name in _RULE_TEXTS and isinstance(value, str)) or (name in _RULE_TABLES and _is_table(value))
+
+
+def _wrong_rule(value: JSON) -> str:
+    """The first rule with a mistake, and the mistake."""
+    rules = value if isinstance(value, list) else []
+    for number, rule in enumerate(rules, 1):
+        if not isinstance(rule, dict):
+            return f"rule {number} is not a table"
+        if "action" not in rule:
+            return f"rule {number} has no action"
+        for name, item in rule.items():
+            if not _is_part_of_rule(name, item):
+                return f"rule {number}: {name} = {show(item)}"
+    return ""
+
+
+def _rules(value: list[dict[str, Any]]) -> tuple[ApprovalRule, ...]:
+    return tuple(ApprovalRule(**{**rule, "action": rule["action"].lower()}) for rule in value)
+
+
+RULES = ValueType(
+    'a list of rules: each has action ("allow", "ask" or "deny"), and may have the patterns tool, toolset and source '
+    "and the tables annotations and arguments",
+    _is_rules,
+    _rules,
+    explain=_wrong_rule,
+)
 
 VALUE_TYPES: Mapping[object, ValueType] = {
     "bool": SWITCH,
@@ -90,5 +169,8 @@ VALUE_TYPES: Mapping[object, ValueType] = {
     "str": TEXT,
     "tuple[str, ...]": TEXTS,
     "Mapping[str, JSON]": TABLE,
+    "Permissions": PERMISSIONS,
+    "tuple[ApprovalRule, ...]": RULES,
+    "Permissions | None": PERMISSIONS,
 }
 """The type of a dataclass field by the text of its annotation (its module needs postponed annotations)."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from toolrun.config.load import SECTIONS, find_config, load_config
-from toolrun.config.model import Config, FileSettings, Limits, LogSettings, ToolSettings
+from toolrun.config.load import find_config, load_config
+from toolrun.config.model import Config, FileSettings, Limits, LogSettings, Permissions, ToolSettings
+from toolrun.config.section import SECTIONS
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
 
@@ -132,6 +133,23 @@ def test_a_config_cannot_be_changed(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rules", "wrong"),
+    [
+        ('[{action = "allow"}, {action = "ask", toool = "x"}]', 'got rule 2: toool = "x" in '),
+        ('[{action = "maybe"}]', 'got rule 1: action = "maybe" in '),
+        ('[{tool = "x"}]', "got rule 1 has no action in "),
+        ('["x"]', "got rule 1 is not a table in "),
+        ('[{action = "deny", arguments = "x"}]', 'got rule 1: arguments = "x" in '),
+        ('"x"', 'got "x" in '),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_named_by_its_number(load: Load, rules: str, wrong: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(f"[approval]\nrules = {rules}")
+    assert wrong in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ('[executor]\ntimeout = "soon"', '[executor] timeout must be a number of seconds > 0, got "soon"'),
@@ -166,6 +184,10 @@ def test_a_config_cannot_be_changed(load: Load) -> None:
             '[tool.x] config must be a table that JSON can hold (no nan, no inf), got {"a": NaN}',
         ),
         ("[log]\nlevel = 'loud'", '[log] level must be one of "debug", "info", "warning", "error", got "loud"'),
+        (
+            "[tool.pay]\neffects = 'twice'",
+            '[tool.pay] effects must be one of "none", "idempotent", "keyed", "once", got "twice"',
+        ),
         ("[log]\nformat = 1", '[log] format must be one of "text", "json", got 1'),
         ("executor = 5", "[executor] must be a table, got 5"),
         ("[[executor]]", "[executor] must be a table, got [{}]"),
@@ -479,6 +501,7 @@ def test_the_page_has_every_key_of_a_section_with_its_default(title: str) -> Non
     defaults |= {key: getattr(Config(None, Path()), key) for key in section.own}
     assert rows.keys() == defaults.keys()
     for key, default in defaults.items():
+        default = {} if default == Permissions() else default
         shown = None if rows[key] == "none" else tomllib.loads(f"x = {rows[key]}")["x"]
         assert shown == (list(default) if isinstance(default, tuple) else default), key
 
