@@ -1,0 +1,1 @@
+"""The record of calls and the ledger of effects, in one SQLite file per project."""

@@ -1,0 +1,642 @@
+"""Keys: the same call is made once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.journal_world import World
+from toolrun import ErrorKind, Limits, SideEffects, ToolCall, ToolContext, ToolError, ToolExecutor
+from toolrun.config.model import ToolSettings
+from toolrun.journal.history import open_history
+from toolrun.journal.journal import Journal
+from toolrun.journal.recorder import CallRecorder
+from toolrun.journal.stored_answer import Answers
+from toolrun.redaction import Redactor
+from toolrun.result import Content
+from toolrun.tools.context import CallKey
+
+LIMIT = 30.0
+
+
+def add_act(world: World) -> None:
+    async def act(n: int) -> dict[str, int]:
+        """Act."""
+        world.ran.append(n)
+        await asyncio.sleep(0)
+        return {"n": n}
+
+    world.add(act)
+
+
+async def test_a_key_is_run_once_and_its_answer_is_given_again(world: World) -> None:
+    add_act(world)
+    first = await world.executor.execute("act", {"n": 1}, key="k")
+    second = await world.executor.execute("act", {"n": 1}, key="k")
+    assert world.ran == [1]
+    assert (first.result, first.replayed) == ({"n": 1}, False)
+    assert (second.result, second.replayed) == ({"n": 1}, True)
+    full = [it.to_dict(full=True) for it in (first, second)]
+    assert [(it["key"], it["replayed"], it["recorded_as"]) for it in full] == [("k", False, "1-1"), ("k", True, "1-1")]
+    other = await world.executor.execute("act", {"n": 1})
+    assert world.ran == [1, 1]  # equal arguments are not the same call
+    assert not other.replayed
+
+
+async def test_of_many_at_once_with_one_key_one_runs_and_all_get_its_answer(world: World) -> None:
+    add_act(world)
+    results = await asyncio.gather(*(world.executor.execute("act", {"n": 1}, key="k") for _ in range(100)))
+    assert world.ran == [1]
+    assert [result.result for result in results] == [{"n": 1}] * 100
+    assert sum(not result.replayed for result in results) == 1
+
+
+async def test_a_key_survives_its_process(world: World, tmp_path: Path) -> None:
+    add_act(world)
+    await world.executor.execute("act", {"n": 1}, key="k")
+    await world.journal.drain()
+    journal = Journal(world.path)
+    executor = ToolExecutor(world.manager, recorder=CallRecorder(journal))
+    again = await executor.execute("act", {"n": 1}, key="k")
+    assert (again.result, again.replayed, world.ran) == ({"n": 1}, True, [1])
+    await executor.close()
+    journal.close()
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("act", {"n": 2}), ("other", {"n": 1})])
+async def test_a_key_for_another_call_is_refused_and_names_the_first(
+    world: World, name: str, arguments: dict[str, Any]
+) -> None:
+    add_act(world)
+
+    async def other(n: int) -> None:
+        """Other."""
+        world.ran.append("other")
+
+    world.add(other)
+    await world.executor.execute("act", {"n": 1}, key="k")
+    (call,) = await world.calls()
+    refused = await world.executor.execute(name, arguments, key="k")
+    assert refused.error_kind is ErrorKind.INVALID_ARGUMENTS
+    assert refused.error is not None
+    assert call.shown_id in refused.error
+    assert world.ran == [1]
+
+
+async def test_a_failed_call_runs_again_under_its_key(world: World) -> None:
+    async def act() -> str:
+        """Act."""
+        world.ran.append(1)
+        if len(world.ran) < 3:
+            raise ToolError("not now")
+        return "done"
+
+    world.add(act)
+    results = [await world.executor.execute("act", key="k") for _ in range(4)]
+    assert [result.success for result in results] == [False, False, True, True]
+    assert [result.replayed for result in results] == [False, False, False, True]
+    assert [(call.state, call.attempt) for call in await world.calls()] == [("failed", 1), ("failed", 2), ("done", 3)]
+
+
+@pytest.mark.parametrize("effects", [None, "once"])
+async def test_a_key_in_doubt_is_not_run_again_until_it_is_settled(world: World, effects: str | None) -> None:
+    async def act() -> None:
+        """Act."""
+        world.ran.append(1)
+        await world.go_on.wait()
+
+    world.add(act, timeout=2, effects=effects)
+    await world.executor.execute("act", key="k")
+    doubt = await world.executor.execute("act", key="k", timeout=LIMIT)
+    (call, _) = await world.calls()
+    assert (doubt.error_kind, doubt.side_effects) == (ErrorKind.IN_DOUBT, SideEffects.UNKNOWN)
+    assert doubt.error is not None
+    assert f"toolrun effects settle {call.shown_id}" in doubt.error
+    assert world.ran == [1]
+    assert await asyncio.wrap_future(world.journal.settle(call.id, "not_done", "person")) is None
+    world.go_on.set()
+    assert (await world.executor.execute("act", key="k", timeout=LIMIT)).success
+    assert world.ran == [1, 1]
+
+
+@pytest.mark.parametrize("effects", ["idempotent", "keyed"])
+async def test_a_key_in_doubt_runs_again_where_that_does_no_harm(tmp_path: Path, effects: str) -> None:
+    world = World(tmp_path / "journal.db")
+
+    async def act() -> None:
+        """Act."""
+        world.ran.append(1)
+        if len(world.ran) == 1:
+            raise TimeoutError
+
+    world.add(act)
+    executor = world.another_executor(settings={"act": ToolSettings(effects=effects)})
+    assert not (await executor.execute("act", key="k")).success
+    assert (await executor.execute("act", key="k")).success
+    assert world.ran == [1, 1]
+    await executor.close()
+    world.journal.close()
+
+
+async def test_a_call_that_would_wait_for_itself_is_refused(world: World) -> None:
+    async def act() -> Any:
+        """Act."""
+        return (await world.executor.execute("act", key="k")).error
+
+    world.add(act)
+    result = await world.executor.execute("act", key="k")
+    assert "wait for itself" in str(result.result)
+
+
+async def test_who_repeats_the_key_of_a_running_call_gets_its_answer_when_it_is_there(world: World) -> None:
+    has_begun = asyncio.Event()
+
+    async def act() -> str:
+        """Act."""
+        world.ran.append(1)
+        has_begun.set()
+        await world.go_on.wait()
+        return "done"
+
+    world.add(act)
+    first = asyncio.create_task(world.executor.execute("act", key="k"))
+    await has_begun.wait()
+    second = asyncio.create_task(world.executor.execute("act", key="k"))
+    await asyncio.sleep(0)
+    await world.journal.drain()  # it has looked by now
+    await asyncio.sleep(0)
+    assert not second.done()
+    world.go_on.set()
+    results = [await first, await second]
+    assert [(it.result, it.replayed) for it in results] == [("done", False), ("done", True)]
+    assert world.ran == [1]
+
+
+async def test_who_waits_for_a_key_gives_up_at_the_own_deadline_and_does_not_disturb_the_call(world: World) -> None:
+    async def act() -> str:
+        """Act."""
+        await world.go_on.wait()
+        return "done"
+
+    world.add(act)
+    first = asyncio.create_task(world.executor.execute("act", key="k"))
+    await world.journal.drain()
+    waiter = await world.executor.execute("act", key="k", timeout=0.05)
+    assert waiter.error_kind is ErrorKind.TIMEOUT
+    world.go_on.set()
+    assert (await first).result == "done"
+
+
+async def test_a_key_without_a_journal_is_refused(world: World) -> None:
+    add_act(world)
+    executor = ToolExecutor(world.manager)
+    result = await executor.execute("act", {"n": 1}, key="k")
+    assert result.error_kind is ErrorKind.INVALID_ARGUMENTS
+    assert world.ran == []
+    await executor.close()
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, 7, b"k"])
+async def test_a_key_is_text_of_a_reasonable_length(world: World, key: Any) -> None:
+    add_act(world)
+    result = await world.executor.execute("act", {"n": 1}, key=key)
+    assert (result.error_kind, world.ran) == (ErrorKind.INVALID_ARGUMENTS, [])
+
+
+async def test_the_same_arguments_in_another_form_are_the_same_call(world: World) -> None:
+    async def act(a: int, b: int) -> int:
+        """Act."""
+        world.ran.append(1)
+        return a + b
+
+    world.add(act)
+    forms: list[Any] = [{"a": 1, "b": 2}, {"b": 2, "a": 1}, '{"a": 1, "b": 2}', b'{"b":2,"a":1}']
+    results = [await world.executor.execute("act", form, key="k") for form in forms]
+    assert ([result.result for result in results], world.ran) == ([3] * 4, [1])
+
+
+async def test_a_secret_in_the_arguments_does_not_make_another_call(world: World) -> None:
+    async def act(password: str) -> str:
+        """Act."""
+        world.ran.append(1)
+        return "in"
+
+    world.add(act)
+    results = [await world.executor.execute("act", {"password": it}, key="k") for it in ("hunter2", "hunter3")]
+    assert ([result.result for result in results], world.ran) == (["in"] * 2, [1])
+
+
+@pytest.mark.parametrize(
+    ("returned", "answers", "is_kept"),
+    [
+        ({"n": 1}, Answers.PLAIN, True),
+        ({"token": "abcdef"}, Answers.PLAIN, False),
+        ("the key is s3cret-value", Answers.PLAIN, False),
+        ("x" * 300_000, Answers.PLAIN, False),
+        ({"token": "abcdef"}, Answers.ALL, True),
+        ("x" * 300_000, Answers.ALL, False),
+        ({"n": 1}, Answers.NONE, False),
+    ],
+)
+async def test_an_answer_is_given_again_whole_or_not_at_all_and_the_call_is_not_repeated(
+    tmp_path: Path, returned: Any, answers: Answers, is_kept: bool
+) -> None:
+    world = World(tmp_path / "journal.db", redactor=Redactor(["s3cret-value"]), answers=answers)
+
+    async def act() -> Any:
+        """Act."""
+        world.ran.append(1)
+        return returned
+
+    world.add(act)
+    first = await world.executor.execute("act", key="k")
+    again = await world.executor.execute("act", key="k")
+    (call, *_) = await world.calls()
+    assert (first.result, world.ran, call.state, bool(call.has_answer)) == (returned, [1], "done", is_kept)
+    if is_kept:
+        assert (again.result, again.replayed) == (returned, True)
+    else:
+        assert (again.success, again.side_effects) == (False, SideEffects.DONE)
+        assert again.error is not None
+        assert "not kept" in again.error
+        assert call.shown_id in again.error
+    await world.executor.close()
+    world.journal.close()
+
+
+@pytest.mark.parametrize("effects", ["none", "idempotent", "keyed", "once", None])
+@pytest.mark.parametrize("returned", [{"token": "abcdef"}, "x" * 300_000])
+async def test_a_call_whose_answer_was_not_kept_runs_again_where_that_does_no_harm(
+    world: World, returned: Any, effects: str | None
+) -> None:
+    async def act() -> Any:
+        """Act."""
+        world.ran.append(1)
+        return returned
+
+    world.add(act, effects=effects)
+    results = [await world.executor.execute("act", key="k") for _ in range(3)]
+    if effects in ("none", "idempotent"):
+        assert [(it.result == returned, it.replayed) for it in results] == [(True, False)] * 3
+        assert [(call.state, call.attempt, bool(call.has_key)) for call in await world.calls()] == [
+            ("done", 1, False),
+            ("done", 2, False),
+            ("done", 3, True),
+        ]
+    else:
+        assert [(it.success, it.side_effects) for it in results[1:]] == [(False, SideEffects.DONE)] * 2
+        assert world.ran == [1]
+
+
+async def test_of_many_who_repeat_a_key_whose_answer_was_not_kept_each_gets_an_answer(world: World) -> None:
+    async def read() -> str:
+        """Read."""
+        world.ran.append(1)
+        await asyncio.sleep(0)
+        return "x" * 300_000
+
+    world.add(read, effects="none")
+    results = await asyncio.gather(*(world.executor.execute("read", key="k") for _ in range(10)))
+    assert [(it.success, it.replayed) for it in results] == [(True, False)] * 10
+
+
+async def test_a_harmless_call_whose_answer_was_kept_is_not_run_again(world: World) -> None:
+    async def read() -> int:
+        """Read."""
+        world.ran.append(1)
+        return len(world.ran)
+
+    world.add(read, effects="none")
+    assert [(await world.executor.execute("read", key="k")).result for _ in range(2)] == [1, 1]
+
+
+async def test_a_replayed_answer_is_the_answer(world: World) -> None:
+    async def act(n: int) -> Content:
+        """Act."""
+        world.ran.append(n)
+        return Content([{"type": "text", "text": "one"}], {"n": n}, {"trace": "t"})
+
+    world.add(act)
+    first = await world.executor.execute("act", {"n": "1"}, key="k", call_id="a")
+    again = await world.executor.execute("act", {"n": "1"}, key="k", call_id="b")
+    for result, id in ((first, "a"), (again, "b")):
+        assert (result.result, result.text, result.content, result.meta, result.call_id, len(result.repairs)) == (
+            {"n": 1},
+            "one",
+            ({"type": "text", "text": "one"},),
+            {"trace": "t"},
+            id,
+            1,
+        )
+    assert (first.replayed, again.replayed, world.ran) == (False, True, [1])
+    assert await world.states() == ["done"]  # a replay is no call
+
+
+async def test_a_look_at_a_key_ends_at_the_deadline(world: World) -> None:
+    add_act(world)
+    with world.blocked_journal():
+        result = await world.executor.execute("act", {"n": 1}, key="k", timeout=0.05)
+    assert (result.error_kind, result.side_effects, world.ran) == (ErrorKind.TIMEOUT, SideEffects.NOT_STARTED, [])
+    assert (await world.executor.execute("act", {"n": 1}, key="k")).success
+    assert world.ran == [1]
+
+
+async def test_a_call_that_is_cancelled_while_it_takes_its_key_leaves_the_key_to_others(world: World) -> None:
+    add_act(world)
+    for steps in range(12):  # wherever it is by then
+        call = asyncio.create_task(world.executor.execute("act", {"n": steps}, key=f"k{steps}"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        with world.blocked_journal():
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
+        if steps in world.ran:
+            continue
+        again = await world.executor.execute("act", {"n": steps}, key=f"k{steps}")
+        assert (again.result, world.ran.count(steps)) == ({"n": steps}, 1)
+    assert world.executor.health().running == 0
+    assert not [call for call in await world.calls() if call.state == "started"]
+
+
+# Calls that the tool of a call with a key makes.
+
+
+def add_order(world: World, *steps: int, fails: int = 0) -> None:
+    """A tool that makes calls of `act`, and fails the first times after it has made them."""
+
+    async def order(context: ToolContext) -> list[Any]:
+        """Order."""
+        made = [(await context.call_tool("act", {"n": n})).result for n in steps]
+        world.attempts += 1
+        if world.attempts <= fails:
+            raise ToolError("not now")
+        return made
+
+    world.add(order)
+
+
+async def test_a_call_that_runs_again_does_not_repeat_the_calls_that_it_had_made(world: World) -> None:
+    add_act(world)
+    add_order(world, 1, 2, 1, fails=2)
+    results = [await world.executor.execute("order", key="k") for _ in range(3)]
+    assert [result.success for result in results] == [False, False, True]
+    assert world.ran == [1, 2, 1]  # two equal calls are two steps
+    assert results[2].result == [{"n": 1}, {"n": 2}, {"n": 1}]
+    await world.executor.execute("order", key="other")
+    assert world.ran == [1, 2, 1] * 2  # another key is another call
+
+
+async def test_calls_that_a_call_without_a_key_makes_are_made_each_time(world: World) -> None:
+    add_act(world)
+    add_order(world, 1)
+    for _ in range(2):
+        assert (await world.executor.execute("order")).success
+    assert world.ran == [1, 1]
+
+
+async def test_calls_side_by_side_have_their_keys_whatever_their_order(world: World) -> None:
+    add_act(world)
+    orders = [[1, 2, 2, 3], [3, 2, 1, 2]]
+
+    async def order(context: ToolContext) -> Any:
+        """Order."""
+        numbers = orders[world.attempts]
+        world.attempts += 1
+        made = await asyncio.gather(*(context.call_tool("act", {"n": n}) for n in numbers))
+        if world.attempts == 1:
+            raise ToolError("not now")
+        return [(it.result, it.replayed) for it in made]
+
+    world.add(order)
+    await world.executor.execute("order", key="k")
+    again = await world.executor.execute("order", key="k")
+    assert again.result == [[{"n": n}, True] for n in orders[1]]
+    assert sorted(world.ran) == [1, 2, 2, 3]
+
+
+async def test_a_step_that_failed_and_was_made_again_is_one_step(world: World) -> None:
+    async def act(n: int) -> int:
+        """Act."""
+        world.ran.append(n)
+        if len(world.ran) == 1:
+            raise ToolError("not yet")
+        return n
+
+    async def order(context: ToolContext) -> Any:
+        """Order."""
+        made = [await context.call_tool("act", {"n": 1}) for _ in range(2)]
+        world.attempts += 1
+        if world.attempts == 1:
+            raise ToolError("not now")
+        return [it.replayed for it in made]
+
+    world.add(act)
+    world.add(order)
+    await world.executor.execute("order", key="k")
+    assert world.ran == [1, 1]  # it failed, and was made
+    again = await world.executor.execute("order", key="k")
+    assert (again.result, world.ran) == ([True, False], [1, 1, 1])  # the second step of this attempt is a new one
+
+
+async def test_a_step_in_doubt_is_not_made_again_by_who_tries_it_again(world: World) -> None:
+    async def act() -> None:
+        """Act."""
+        world.ran.append(1)
+        raise TimeoutError
+
+    async def order(context: ToolContext) -> Any:
+        """Order."""
+        return [str((await context.call_tool("act")).error_kind) for _ in range(3)]
+
+    world.add(act)
+    world.add(order)
+    result = await world.executor.execute("order", key="k")
+    assert (result.result, world.ran) == (["timeout", "in_doubt", "in_doubt"], [1])
+
+
+async def test_a_tool_in_a_thread_and_its_childrens_children_have_keys_too(world: World) -> None:
+    add_act(world)
+
+    def order(context: ToolContext) -> Any:
+        """Order."""
+        return context.call_tool_sync("act", {"n": 1}).result
+
+    async def orders(context: ToolContext) -> Any:
+        """Order."""
+        made = await context.call_tool("order")
+        world.attempts += 1
+        if world.attempts == 1:
+            raise ToolError("not now")
+        return [made.result, made.replayed]
+
+    world.add(order)
+    world.add(orders)
+    await world.executor.execute("orders", key="k")
+    again = await world.executor.execute("orders", key="k")
+    assert (again.result, world.ran) == ([{"n": 1}, True], [1])
+
+
+async def test_a_tool_may_give_its_call_a_key_of_its_own(world: World) -> None:
+    add_act(world)
+
+    async def order(context: ToolContext, key: str) -> Any:
+        """Order."""
+        return (await context.call_tool("act", {"n": 1}, key=key)).replayed
+
+    def order_in_thread(context: ToolContext, key: str) -> Any:
+        """Order."""
+        return context.call_tool_sync("act", {"n": 1}, key=key).replayed
+
+    world.add(order)
+    world.add(order_in_thread)
+    for name, key, is_replayed in (
+        ("order", "a", False),
+        ("order", "a", True),
+        ("order_in_thread", "a", True),
+        ("order_in_thread", "b", False),
+    ):
+        assert (await world.executor.execute(name, {"key": key})).result is is_replayed
+    assert world.ran == [1, 1]
+
+
+async def test_an_executor_without_a_journal_makes_calls_of_a_tool_with_a_key_as_ever(world: World) -> None:
+    add_act(world)
+    bare = ToolExecutor(world.manager)
+
+    async def order() -> Any:
+        """Order."""
+        return (await bare.execute("act", {"n": 1})).result
+
+    world.add(order)
+    assert (await world.executor.execute("order", key="k")).result == {"n": 1}
+    await bare.close()
+
+
+# Who says that two calls are the same.
+
+
+async def test_the_key_of_another_caller_is_another_key(world: World) -> None:
+    add_act(world)
+    keys: list[str | CallKey] = ["k", CallKey("k", "a"), CallKey("k", "b"), CallKey("b k", "a"), CallKey("k", "a b")]
+    for _ in range(2):
+        for key in keys:
+            assert (await world.executor.execute("act", {"n": 1}, key=key)).result == {"n": 1}
+    assert world.ran == [1] * len(keys)
+
+
+# What the destination knows a call by.
+
+
+def add_tell(world: World) -> None:
+    async def tell(context: ToolContext) -> str:
+        """Tell."""
+        world.ran.append(context.idempotency_key)
+        await asyncio.sleep(0)
+        assert context.idempotency_key == world.ran[-1]
+        if len(world.ran) == 1:
+            raise ToolError("not yet")
+        return context.idempotency_key
+
+    world.add(tell)
+
+
+async def test_every_attempt_of_a_call_with_a_key_has_the_same_idempotency_key_and_another_call_has_another(
+    world: World,
+) -> None:
+    add_tell(world)
+    for key in ("k", "k", "other", None, None):
+        await world.executor.execute("tell", key=key)
+    first, again, *others = world.ran
+    assert first == again
+    assert len({first, *others}) == 4
+    assert all(re.fullmatch("[0-9a-f]{32}", it) for it in world.ran)
+
+
+async def test_the_idempotency_key_is_the_same_in_another_process_and_does_not_show_what_was_given(
+    world: World, tmp_path: Path
+) -> None:
+    add_tell(world)
+    await world.executor.execute("tell", key="order-17")
+    other = World(tmp_path / "other.db")
+    other.manager = world.manager
+    other.executor = other.another_executor()
+    await other.executor.execute("tell", key="order-17")
+    await other.executor.close()
+    other.journal.close()
+    assert world.ran[0] == world.ran[1]
+    assert "order-17" not in world.ran[0]
+
+
+async def test_the_journal_knows_the_idempotency_key_of_every_call_that_may_have_acted(world: World) -> None:
+    add_tell(world)
+    for key in ("k", "other", None, None):
+        await world.executor.execute("tell", key=key)
+    calls = await world.calls()
+    with open_history(world.path) as history:
+        assert [history.idempotency_key(call) for call in calls] == world.ran
+
+
+async def test_calls_of_the_same_number_in_two_journals_have_different_idempotency_keys(tmp_path: Path) -> None:
+    worlds = [World(tmp_path / f"{name}.db") for name in "ab"]
+    for world in worlds:
+        add_tell(world)
+        await world.executor.execute("tell")
+        await world.executor.close()
+        world.journal.close()
+    assert worlds[0].ran != worlds[1].ran
+
+
+async def test_a_batch_that_is_repeated_makes_only_the_calls_that_are_not_done(world: World) -> None:
+    async def pay(n: int) -> int:
+        """Pay."""
+        world.ran.append(n)
+        if n == 2 and world.ran.count(2) == 1:
+            raise ToolError("not now")
+        return n
+
+    world.add(pay)
+    batch = [ToolCall(f"c{n}", "pay", {"n": n}, key=f"order {n}") for n in (1, 2)]
+    batch += [ToolCall("c3", "pay", {"n": 3}), ToolCall("c4", "pay", {"n": 9}, key="")]
+    first = await world.executor.execute_many(batch)
+    again = await world.executor.execute_many([replace(call, id=f"again {call.id}") for call in batch])
+    assert [(it.success, it.replayed) for it in first] == [(True, False), (False, False), (True, False), (False, False)]
+    assert [(it.success, it.replayed) for it in again] == [(True, True), (True, False), (True, False), (False, False)]
+    assert [it.call_id for it in again] == [f"again c{n}" for n in (1, 2, 3, 4)]
+    assert [(it.key, it.result) for it in again[:3]] == [("order 1", 1), ("order 2", 2), (None, 3)]
+    assert sorted(world.ran) == [1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+async def test_equal_keys_in_a_batch_are_one_call(world: World, at_once: int) -> None:
+    add_act(world)
+    executor = world.another_executor(limits=Limits(max_concurrency=at_once))
+    results = await executor.execute_many([ToolCall(str(n), "act", {"n": 1}, key="k") for n in range(8)])
+    assert world.ran == [1]
+    assert [it.result for it in results] == [{"n": 1}] * 8
+    assert sum(it.replayed for it in results) == 7
+    await executor.close()
+
+
+async def test_a_batch_with_a_key_and_without_a_journal_is_refused_for_that_call_only(world: World) -> None:
+    add_act(world)
+    calls = [ToolCall("a", "act", {"n": 1}, key="k"), ToolCall("b", "act", {"n": 2})]
+    refused, made = await ToolExecutor(world.manager).execute_many(calls)
+    assert (refused.error_kind, made.success, world.ran) == (ErrorKind.INVALID_ARGUMENTS, True, [2])
+
+
+def test_a_program_without_an_event_loop_gives_keys_too(tmp_path: Path) -> None:
+    world = World(tmp_path / "journal.db")
+    add_act(world)
+    results = [world.executor.execute_sync("act", {"n": 1}, key=key) for key in ("k", "k", None, "")]
+    assert [(it.success, it.replayed) for it in results] == [(True, False), (True, True), (True, False), (False, False)]
+    assert world.ran == [1, 1]
+    world.journal.close()
