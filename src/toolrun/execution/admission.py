@@ -87,7 +87,9 @@ class Limiter:
         slot = self._try_acquire(tool, concurrency, is_shared, call)
         if slot is not None:
             return slot
-        waiter = _Waiter(tool, concurrency, is_shared, call, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        assert not self.waiting or self.waiting[0].slot.get_loop() is loop, "a limiter belongs to one event loop"
+        waiter = _Waiter(tool, concurrency, is_shared, call, loop.create_future())
         if self._waits_for_itself(waiter):
             raise OverloadedError(
                 f"Tool '{tool}' would wait for itself: the calls that hold its {concurrency} slot(s) wait, directly or "
@@ -168,6 +170,12 @@ def checked_timeout(timeout: float) -> float:
     if not is_seconds(timeout):
         raise InvalidArgumentsError(f"Invalid call: timeout must be a number of seconds > 0; got {show(timeout)}")
     return timeout
+
+
+def own_timeout(call: Call, timeout: float) -> float:
+    """The timeout that a caller has set for this call. Raises InvalidArgumentsError."""
+    call.has_own_deadline = True
+    return checked_timeout(timeout)
 
 
 def check_limits(timeout: object, limits: Limits, settings: Mapping[str, ToolSettings]) -> None:

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from toolrun.execution.failure import Failure, explain
-from toolrun.execution.settle import Settled
+from toolrun.execution.finalise import Finalised
+from toolrun.execution.secrecy import with_shown
 from toolrun.result import Content, ToolResult, meta_of, normalise_result
 from toolrun.text import shown_name
 from toolrun.tools.context import Call
 
-if TYPE_CHECKING:
-    from toolrun.schema import Repair
 
-
-def succeeded(call: Call, value: object, repairs: tuple[Repair, ...], max_chars: int) -> ToolResult:
-    """The answer to a call whose body returned `value`."""
-    text = None
-    if type(value) is Settled:
-        data, blocks, text, value = value.data, value.blocks, value.text, value.value
-    else:
-        data, blocks = normalise_result(value)
+def answer(call: Call, value: object, error: BaseException | None, max_chars: int) -> ToolResult:
+    """The answer to a call whose body returned `value`, or ended with `error`."""
+    if error is not None:
+        return failed(call, error, max_chars, value)
+    finalised = value if type(value) is Finalised else None
+    data, blocks = normalise_result(value) if finalised is None else (finalised.data, finalised.blocks)
     took = (perf_counter() - call.started) * 1000
-    given = (call.name, data, None, None, took, call.given_id or "", max_chars, repairs)
+    given = (call.name, data, None, None, took, call.given_id or "", max_chars, call.repairs)
     result = ToolResult(*given, content=blocks, dropped=call.dropped)
-    result.rendered = text
-    if type(value) is Content:
-        result.artifact, result.meta = value.artifact, meta_of(value)
+    result.replayed = call.is_replayed
+    if call.replayed_from is not None:
+        result.record = (call.replayed_from, call.given_key)
+    if finalised is not None:
+        result.rendered, result.artifact, result.meta = finalised.text, finalised.artifact, finalised.meta
+        if finalised.has_secret:
+            result = with_shown(result, finalised.shown)
+    elif type(value) is Content:
+        result.artifact, result.meta = value.artifact, value.meta if value.is_normal else meta_of(value)
     return result
 
 
-def failed(
-    call: Call, error: BaseException, repairs: tuple[Repair, ...], max_chars: int, known: object = None
-) -> ToolResult:
+def failed(call: Call, error: BaseException, max_chars: int, known: object = None) -> ToolResult:
     """The answer to a call that ended with `error`. `known` is the failure, if a thread has explained it already."""
     call.error = error
     failure = known if type(known) is Failure else explain(error, call.name)
@@ -48,7 +48,7 @@ def failed(
         took,
         call.given_id or "",
         max_chars,
-        repairs,
+        call.repairs,
         failure.side_effects,
         failure.detail,
         blocks,

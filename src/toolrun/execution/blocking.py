@@ -53,9 +53,20 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.Abstr
         pass
     else:
         raise UsageError("execute_sync would block the event loop that runs here; use 'await executor.execute(…)'")
-    if home is not None and not home.is_running():
-        raise LoopEndedError(has_started=False)
-    loop = home or background_loop()
+    if home is not None:
+        if not home.is_running():
+            raise LoopEndedError(has_started=False)
+        return _run_on(home, make)
+    loop = background_loop()
+    try:
+        return _run_on(loop, make)
+    except LoopEndedError as error:
+        if error.has_started:
+            raise
+    return _run_on(background_loop(ended=loop), make)  # a tool of somebody else has stopped it
+
+
+def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     waiting: concurrent.futures.Future[T] = concurrent.futures.Future()
     started: list[asyncio.Task[T]] = []
     context = copy_context()  # the call of a tool that runs here stays the caller of what it calls
@@ -98,21 +109,29 @@ def _pass_on(task: asyncio.Task[T], waiting: concurrent.futures.Future[T]) -> No
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
 _registered: list[bool] = []
 _kept: list[object] = []
 """Loops of a parent process. To collect one would close it, and the parent shares its file descriptors."""
 
 
-def background_loop() -> asyncio.AbstractEventLoop:
-    """The loop of all callers that have none, made when the first of them calls."""
-    global _loop
+def background_loop(ended: asyncio.AbstractEventLoop | None = None) -> asyncio.AbstractEventLoop:
+    """The loop of all callers that have none, made when the first of them calls, and anew when a tool has ended it."""
+    global _loop, _thread
     with _lock:
+        if _loop is not None and (_loop is ended or not (_thread and _thread.is_alive())):
+            if _thread is not None:
+                _thread.join(_POLL)
+            with contextlib.suppress(RuntimeError):  # it still runs its last turn
+                _loop.close()
+            _loop = None
         if _loop is None:
             if not _registered:
                 os.register_at_fork(after_in_child=_forget)
                 _registered.append(True)
             _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="toolrun-loop", daemon=True).start()
+            _thread = threading.Thread(target=_loop.run_forever, name="toolrun-loop", daemon=True)
+            _thread.start()
         return _loop
 
 
@@ -123,6 +142,6 @@ def keep_from_collection(*parents: object) -> None:
 
 def _forget() -> None:
     """In a child that was forked: the thread that ran the loop is not there, and its lock may be held for ever."""
-    global _lock, _loop
+    global _lock, _loop, _thread
     keep_from_collection(_loop)
-    _lock, _loop = threading.Lock(), None
+    _lock, _loop, _thread = threading.Lock(), None, None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from toolrun.json import JSON
-from toolrun.tools.context import Call
+from toolrun.tools.context import Call, OnLateEnd
 from toolrun.tools.protocol import Tool
 
 Outcome: TypeAlias = tuple[object, BaseException | None]
@@ -23,6 +23,8 @@ class Body(Protocol):
     outcome: asyncio.Future[Outcome]
     on_end: Callable[[], object] | None
     """Called when the body has ended, however long after the answer."""
+    on_late_end: OnLateEnd | None
+    """Called with the outcome of a body that ends after its call was answered, if it becomes known."""
 
     def give_up(self) -> object:
         """Nobody waits for it any more: stop it, if it can be stopped."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
+from typing import Protocol
 
 from toolrun.errors import CallTimeoutError, SideEffects
-from toolrun.execution.body import Body
+from toolrun.execution.body import Outcome
 from toolrun.tools.context import Call
 
 
@@ -19,21 +20,28 @@ class DeadlineError(CallTimeoutError):
     """The deadline of the call itself, as opposed to a time-out that the tool raised."""
 
 
+class Waiting(Protocol):
+    """What a call waits for."""
+
+    @property
+    def outcome(self) -> asyncio.Future[Outcome]: ...
+
+
 class Deadlines:
     """Gives every call that is still running at its deadline its outcome."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._running: dict[Body, Call] = {}
+        self._running: dict[Waiting, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
-    def add(self, running: Body, call: Call) -> None:
+    def add(self, running: Waiting, call: Call) -> None:
         self._running[running] = call
         if call.deadline < self._due:
             self._set(call.deadline)
 
-    def remove(self, running: Body) -> None:
+    def remove(self, running: Waiting) -> None:
         self._running.pop(running, None)
 
     def close(self) -> None:

@@ -11,39 +11,42 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from toolrun.config.model import Limits, ToolSettings
-from toolrun.errors import InvalidArgumentsError, OverloadedError, UsageError
-from toolrun.execution.admission import check_limits, checked_timeout
-from toolrun.execution.answer import failed, succeeded
+from toolrun.errors import OverloadedError, UsageError
+from toolrun.execution.admission import check_limits, checked_timeout, own_timeout
+from toolrun.execution.answer import answer, failed
+from toolrun.execution.approval import Approver, HookApprover, OnApproval, pass_gate
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
-from toolrun.execution.judging import check_elsewhere
+from toolrun.execution.call_journal import PARENTS_KEY, CallJournal
+from toolrun.execution.finalise import is_quick
+from toolrun.execution.journal_stage import run_keyed, wait_for_room, wait_for_start
+from toolrun.execution.judging import check
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
-from toolrun.execution.parked_task import SelfCancelledError
 from toolrun.execution.pending import PendingTools, lacking_secret, unknown_tool
-from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, settle_in_thread
-from toolrun.execution.settle import is_quick
+from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, finalise_in_thread
+from toolrun.execution.secrecy import hide_progress, redact
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
-from toolrun.logger import get_logger
-from toolrun.redaction import Redactor
+from toolrun.logger import get_logger, hold_secrets
+from toolrun.processes.dumpable import forbid_dumps
 from toolrun.result import ToolCall, ToolResult
-from toolrun.text import shown_name, visible
-from toolrun.tools.context import Arguments, Call, OnProgress, ToolContext, current_call
+from toolrun.text import shown_name
+from toolrun.tools.context import Arguments, Call, CallKey, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import Tool
 from toolrun.worker.stream import is_stream
 
 if TYPE_CHECKING:
-    from toolrun.schema import Checked, Repair
+    from toolrun.execution.health import Health
 
 logger = get_logger("toolrun")
 
@@ -54,22 +57,21 @@ _GRACE: Final = 1.0
 """Seconds that `close` waits for cancelled tools to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What the executor is busy with."""
-
-    running: int
-    """Calls that are being executed."""
-    queued: int
-    """Calls that wait for a place."""
-    abandoned: Mapping[str, int]
-    """Threads, by tool, in which a call still runs that was answered at its deadline."""
-    lingering: int
-    """Async calls that were cancelled at their deadline and have not ended."""
-
-
 class ToolExecutor:
     """Executes tools by name."""
+
+    model: Any = None
+    """The model that tools may ask through their `ToolContext`."""
+    pending_tools: PendingTools | None = None
+    """Sources that are still connecting. A call of a tool that is not there waits for them."""
+    missing_secrets: Mapping[str, str] = MappingProxyType({})
+    """Why secrets that tools may be granted are not in `secrets`."""
+    journal_problem: str | None = None
+    """Why there is no recorder, though the program wants one."""
+    ignores_keys = False
+    """Whether keys mean nothing: recorded calls are played, and nothing acts."""
+    home: asyncio.AbstractEventLoop | None = None
+    """The loop that all calls have to run on, if there is one: to which workers and servers belong."""
 
     def __init__(
         self,
@@ -80,36 +82,41 @@ class ToolExecutor:
         settings: Mapping[str, ToolSettings] | None = None,
         secrets: Mapping[str, str] | None = None,
         observers: Iterable[Observer] | None = None,
+        recorder: CallJournal | None = None,
+        on_approval: OnApproval | None = None,
     ) -> None:
-        """`observers` replaces the log observer; pass `[LogObserver(), …]` to keep it."""
+        """`observers` replaces the log observer; pass `[LogObserver(), …]` to keep it.
+
+        `on_approval` is asked before each call whether it may be made, and with which arguments.
+        """
         check_limits(timeout, limits, settings or {})
         self.manager = manager
         self._by_name = manager.by_name
         self.timeout = timeout
         self.limits = limits
-        self.model: Any = None
-        """The model that tools may ask through their `ToolContext`."""
-        self.pending_tools: PendingTools | None = None
-        """Sources that are still connecting. A call of a tool that is not there waits for them."""
-        self.missing_secrets: Mapping[str, str] = {}
-        """Why secrets that tools may be granted are not in `secrets`."""
-        self._settings = settings or {}
-        self._secrets = secrets or {}
+        self._settings, self._secrets = settings or {}, secrets or {}
+        self._redactor = hold_secrets(self._secrets.values())
+        """Hides the secrets, if there are any."""
+        if self._secrets:
+            forbid_dumps()
         if observers is None:
-            observers = [LogObserver(slow_call=limits.slow_call, redactor=Redactor(self._secrets.values()))]
-        observing = list(observers)
-        self._on_started = [it.call_started for it in observing if type(it).call_started is not Observer.call_started]
-        self._on_finished = [it.call_finished for it in observing]
+            observers = [LogObserver(slow_call=limits.slow_call, redactor=self._redactor)]
+        observers = list(observers)
+        self._on_started = [it.call_started for it in observers if type(it).call_started is not Observer.call_started]
+        self._on_finished = [it.call_finished for it in observers]
+        self._is_observed = bool(self._on_started or self._redactor)
+        """Whether there is something to do before a call."""
+        self.recorder = recorder
+        """Remembers the calls, if the program wants that."""
+        self.approver: Approver | None = None if on_approval is None else HookApprover(on_approval)
+        """Says which calls may be made. To be set before the first call."""
         self._prepared: dict[str, PreparedTool] = {}
         self._max_chars = limits.max_result_chars
         self._threads = Threads()
         self._states: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopState] = WeakKeyDictionary()
         self._state: LoopState | None = None
         """That of the loop which was used last."""
-        self._process = os.getpid()
-        self._has_forked = False
-        self.home: asyncio.AbstractEventLoop | None = None
-        """The loop that all calls have to run on, if there is one: to which workers and servers belong."""
+        self._process, self._has_forked = os.getpid(), False
 
     async def execute(
         self,
@@ -119,55 +126,60 @@ class ToolExecutor:
         call_id: str | None = None,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
+        key: str | CallKey | None = None,
     ) -> ToolResult:
-        """Execute one call and return its answer. Raises nothing but the caller's own cancellation."""
+        """Execute one call and return its answer. Raises nothing but the caller's own cancellation.
+
+        `key` makes this call the same as any other with that key: it runs once, and a repeat gets its answer.
+        """
         call = Call(self, name, {} if arguments is None else arguments, call_id)
-        call.on_progress = on_progress
-        if self._on_started:
+        if on_progress is not None or key is not None:
+            call.on_progress, call.given_key = on_progress, key if type(key) is str else None
+        if self._is_observed:
             self._start(call)
-        repairs: tuple[Repair, ...] = ()
+        recorder, prepared, is_as_sent = self.recorder, None, True
         try:
+            if recorder is not None and recorder.is_full():
+                await wait_for_room(recorder, call, self.timeout)
             prepared = self._prepared.get(name)
             if prepared is None or prepared.tool is not self._by_name.get(name):
                 prepared = await self._find(name, timeout)
-            call.deadline = call.started + (prepared.timeout if timeout is None else checked_timeout(timeout))
-            try:
-                is_valid = prepared.is_valid(call.arguments)
-            except ValueError:  # not JSON
-                is_valid = False
-            if not is_valid:
-                repairs = self._check(prepared, call, await check_elsewhere(prepared, call, self._enter_loop))
+            call.deadline = call.started + (prepared.timeout if timeout is None else own_timeout(call, timeout))
+            if not (is_as_sent := prepared.is_valid(call.arguments)):
+                await check(prepared, call, self.limits.strict, self._enter_loop)
             if (parent := current_call.get()) is not None:
-                self._nest(call, parent)
-            if prepared.inline is not None:
+                key = self._nest(call, parent, key)
+            if key is not None and not self.ignores_keys:
+                value, error = await run_keyed(recorder, prepared, call, key, self._run)
+            elif prepared.inline is not None and (recorder is None or prepared.is_harmless):
                 value, error = copy_context().run(prepared.complete, prepared.inline, call)
             else:
-                value, error = await self._run(prepared, call)
+                value, error = await self._run(prepared, call, recorder)
             if type(value) is not int and not is_quick(value, error):
-                value, error = await self._settle(prepared, call, value, error)
+                value, error = await self._finalise(prepared, call, value, error)
         except asyncio.CancelledError as cancelled:
-            self._finish(call, failed(call, cancelled, repairs, self._max_chars))
+            self._finish(call, failed(call, cancelled, self._max_chars), prepared)
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
-        if error is not None:
-            result = failed(call, error, repairs, self._max_chars, value)
-        elif type(value) is int and -INT64 < value < INT64 and not call.dropped:  # a second look would cost a call
+        if error is None and type(value) is int and -INT64 < value < INT64 and is_as_sent:  # what costs no call
             took = (perf_counter() - call.started) * 1000
-            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars, repairs)
+            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars)
         else:
-            result = succeeded(call, value, repairs, self._max_chars)
-        self._finish(call, result)
-        return result
+            result = answer(call, value, error, self._max_chars)
+        return self._finish(call, result, prepared)
 
     async def execute_many(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Execute calls side by side; the answers are in the order of the calls. A batch never overloads itself."""
+        """Execute calls side by side; the answers are in the order of the calls. A batch never overloads itself.
+
+        A batch whose calls have keys can be repeated: what is done is answered, and the rest is made.
+        """
         results: list[ToolResult | None] = [None] * len(calls)
         todo = iter(enumerate(calls))
 
         async def work() -> None:
             for index, call in todo:
-                results[index] = await self.execute(call.name, call.arguments, call_id=call.id)
+                results[index] = await self.execute(call.name, call.arguments, call_id=call.id, key=call.key)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(len(calls), self.limits.max_concurrency)):
@@ -182,27 +194,36 @@ class ToolExecutor:
         call_id: str | None = None,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
+        key: str | CallKey | None = None,
     ) -> ToolResult:
         """`execute` for programs without an event loop, and for threads beside one. Raises nothing but Ctrl-C."""
         self._notice_fork()
-        call = partial(self.execute, name, arguments, call_id=call_id, timeout=timeout, on_progress=on_progress)
+        options: Any = {"call_id": call_id, "timeout": timeout, "on_progress": on_progress, "key": key}
+        call = partial(self.execute, name, arguments, **options)
         parent = current_call.get()
         home = self.home or (parent.loop if parent is not None else None)  # a tool's calls stay where the tool is
         try:
             return run_blocking(call, home)
         except (LoopEndedError, UsageError) as error:
             refused = Call(self, name, {} if arguments is None else arguments, call_id)
-            result = failed(refused, sync_failure(error, shown_name(name)), (), self._max_chars)
-            self._finish(refused, result)
-            return result
+            result = failed(refused, sync_failure(error, shown_name(name)), self._max_chars)
+            return self._finish(refused, result)
+
+    async def find(self, name: str) -> PreparedTool:
+        """The tool of that name, ready to run; a call would find the same. Raises CallError."""
+        return await self._find(name, None)
 
     def health(self) -> Health:
+        from toolrun.execution.health import Health  # few programs ask
+
         states = list(self._states.values())
         return Health(
             running=sum(state.limiter.running for state in states),
             queued=sum(state.limiter.queued for state in states),
             abandoned=self._threads.abandoned_by_tool(),
             lingering=sum(1 for state in states for task in state.parked_tasks.live if task.outcome.done()),
+            journal=self.journal_problem if self.recorder is None else self.recorder.problem,
+            definitions=() if self.pending_tools is None else tuple(self.pending_tools.changed_definitions()),
         )
 
     async def close(self) -> None:
@@ -215,6 +236,11 @@ class ToolExecutor:
             state.threads = self._threads
         if closing is not None:
             await closing.close(_GRACE)
+
+    def loop_state(self) -> LoopState:
+        """What is kept for the running loop."""
+        state, loop = self._state, asyncio.get_running_loop()
+        return state if state is not None and state.loop is loop else self._enter_loop(loop)
 
     def context(self, call: Call) -> ToolContext:
         """What the tool of a running call may know and use."""
@@ -253,7 +279,10 @@ class ToolExecutor:
             for secret in settings.secrets:
                 if secret not in self._secrets:
                     raise lacking_secret(tool.name, secret, self.missing_secrets.get(secret, "it has no value"))
-            prepared = self._prepared[tool.name] = PreparedTool(tool, settings, self.timeout, self._max_chars)
+            gate = None if self.approver is None else self.approver.gate_of(tool, settings)
+            prepared = self._prepared[tool.name] = PreparedTool(
+                tool, settings, self.timeout, self._max_chars, self._redactor, gate
+            )
         return prepared
 
     def _settings_of(self, tool: Tool) -> ToolSettings:
@@ -261,34 +290,21 @@ class ToolExecutor:
         own = getattr(tool, "settings", None)
         return own if isinstance(own, ToolSettings) else self._settings.get(tool.name, _NO_SETTINGS)
 
-    def _check(self, prepared: PreparedTool, call: Call, known: Checked | None = None) -> tuple[Repair, ...]:
-        strict, names = self.limits.strict, (call.name, prepared.name)
-        checked = known or prepared.schema.check(
-            call.arguments, strict=strict, rename=prepared.rename, tool_names=names
-        )
-        call.dropped = checked.dropped
-        if checked.renamed:
-            logger.info("%s: %s → %s", call.name, _names(checked.renamed), _names(checked.renamed.values()))
-        if checked.problems:
-            from toolrun.schema.explain import explain as explain_problems
-
-            raise InvalidArgumentsError(
-                explain_problems(checked.problems),
-                detail=f"Parameters of {prepared.name}:\n{prepared.schema.describe()}",
-            )
-        call.arguments = checked.arguments
-        return checked.repairs
-
-    def _nest(self, call: Call, parent: Call) -> None:
-        """A call that a tool makes: it cannot last longer than the call that it is inside of."""
+    def _nest(self, call: Call, parent: Call, key: str | CallKey | None) -> str | CallKey | None:
+        """A call that a tool makes: it cannot last longer than the call that it is inside of. Returns its key."""
         call.parent = parent
         call.deadline = min(call.deadline, parent.deadline)
         call.depth = parent.depth + 1
         if call.depth > _MAX_DEPTH:
             raise OverloadedError(f"Tools call each other more than {_MAX_DEPTH} levels deep")
+        return PARENTS_KEY if key is None and parent.key is not None and self.recorder is not None else key
 
-    async def _run(self, prepared: PreparedTool | Collection, call: Call) -> Outcome:
-        """Wait for a slot, then run a body that may suspend or block."""
+    async def _run(
+        self, prepared: PreparedTool | Collection, call: Call, recorder: CallJournal | None = None
+    ) -> Outcome:
+        """Wait until the call may be made, then for a slot, then run a body that may suspend or block."""
+        if prepared.gate is not None:
+            await pass_gate(call, prepared, self.manager)
         call.loop = loop = asyncio.get_running_loop()
         state = self._state
         if state is None or state.loop is not loop:
@@ -298,6 +314,10 @@ class ToolExecutor:
             slot = limiter.acquire_nowait(is_shared)
         else:
             slot = await limiter.acquire(prepared.name, prepared.concurrency, is_shared, call.remaining(), call)
+        if recorder is not None:
+            waiting = recorder.start(call, prepared)  # type: ignore[arg-type]  # a Collection comes without a recorder
+            if waiting is not None:
+                await wait_for_start(waiting, recorder, call, slot, state.deadlines)
         body = prepared.run(call, state)
         while not isinstance(body, tuple):
             if prepared.concurrency is not None:
@@ -315,16 +335,16 @@ class ToolExecutor:
         slot.release_tool()
         return body  # it has ended already, without a suspension
 
-    async def _settle(self, prepared: PreparedTool, call: Call, value: object, error: BaseException | None) -> Outcome:
-        """Settle in a thread what may take long, in what is left of the call's time."""
-        if type(error) is SelfCancelledError:
-            value, error = await error.undo()
+    async def _finalise(
+        self, prepared: PreparedTool, call: Call, value: object, error: BaseException | None
+    ) -> Outcome:
+        """Finalise in a thread what may take long, in what is left of the call's time."""
         if error is None and is_stream(value):
             value, error = await self._run(Collection(prepared.name, value), call)
         if is_quick(value, error):
             return value, error
         state = self._enter_loop(asyncio.get_running_loop())
-        body = settle_in_thread(prepared, call, state, (value, error))
+        body = finalise_in_thread(prepared, call, state, (value, error))
         return body if isinstance(body, tuple) else await state.wait(body, call)
 
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> LoopState:
@@ -343,24 +363,27 @@ class ToolExecutor:
             self._states, self._state, self._threads, self.home = WeakKeyDictionary(), None, Threads(), None
 
     def _start(self, call: Call) -> None:
+        if self._redactor is not None and call.on_progress is not None:
+            call.on_progress = hide_progress(call.on_progress, self._redactor)
         for started in self._on_started:
             try:
                 started(call)
             except Exception:  # an observer's failure is not the call's
                 logger.exception("an observer failed")
 
-    def _finish(self, call: Call, result: ToolResult) -> None:
+    def _finish(self, call: Call, result: ToolResult, prepared: PreparedTool | None = None) -> ToolResult:
+        """Tell everybody of the answer, which is returned as others than the caller may see it."""
+        if self._redactor is not None:
+            result = redact(result, self._redactor)
+        if self.recorder is not None and not call.is_replayed:
+            self.recorder.finish(call, prepared, result)
         for finished in self._on_finished:
             try:
                 finished(call, result)
             except Exception:  # as above
                 logger.exception("an observer failed")
+        return result
 
 
 def _identity(value: object) -> object:
     return value
-
-
-def _names(names: Iterable[str]) -> str:
-    """`{device_name: "...", level: "..."}`: which arguments, but not their values."""
-    return "{" + ", ".join(f'{visible(name)}: "..."' for name in names) + "}"

@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from toolrun.errors import CallError, CallTimeoutError, ErrorKind, SideEffects, ToolError, UnavailableError
 from toolrun.result import Content
+from toolrun.worker.normalise import name_of
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     kind: ErrorKind
     message: str
     side_effects: SideEffects
@@ -61,10 +60,35 @@ TABLE: Final[dict[str, tuple[ErrorKind, str]]] = {
     "builtins.KeyError": (ErrorKind.TOOL_ERROR, "KeyError: {reason}"),
 }
 
+_REFUSED: Final = frozenset(
+    {
+        "builtins.ConnectionRefusedError",
+        "socket.gaierror",
+        "socket.herror",
+        "httpx.ConnectError",
+        "httpx2.ConnectError",
+        "httpcore.ConnectError",
+        "urllib3.exceptions.NewConnectionError",
+        "aiohttp.client_exceptions.ClientConnectorError",
+    }
+)
+"""There was no connection, so nothing was sent: what the tool acts on has not heard of the call."""
+_MAX_CAUSES: Final = 5
+
 # Errors of the network for which Python has no class: they are plain OSErrors.
 _UNREACHABLE: Final = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 
 
+class ForeignError(ToolError):
+    """What a tool elsewhere raised without meaning it as an answer: it proves nothing about what the tool has done."""
+
+
+class NotReachedError(UnavailableError):
+    """What a tool elsewhere acts on could not be reached. The tool ran, and may be run again by its caller only."""
+
+
+_OWN_WORDS: Final = frozenset({"toolrun.ToolError", "toolrun.errors.ToolError"})
+"""`ToolError` in a script, and in a function that is declared `isolated`."""
 _CALL_ERRORS: Final[dict[ErrorKind, type[CallError]]] = {
     ErrorKind.UNAVAILABLE: UnavailableError,
     ErrorKind.TIMEOUT: CallTimeoutError,
@@ -76,27 +100,40 @@ def explain(error: BaseException, tool: str) -> Failure:
     try:
         return _explain(error, tool)
     except BaseException:  # noqa: BLE001  an exception's own methods and properties, which may even exit
-        return Failure(ErrorKind.TOOL_ERROR, type(error).__name__, SideEffects.FAILED)
+        return Failure(ErrorKind.TOOL_ERROR, name_of(type(error)), SideEffects.FAILED)
 
 
 def _explain(error: BaseException, tool: str) -> Failure:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group puts even a single failure into a group
-    if isinstance(error, CallError):
-        said = error.answer if type(error.answer) is Content else None
-        return Failure(error.kind, text_of(error), error.side_effects, str(error.detail), said)
+    if isinstance(error, NotReachedError):
+        return Failure(error.kind, text_of(error), SideEffects.NOT_STARTED)
+    if isinstance(error, CallError):  # of a class that somebody derived, it may say anything
+        kind, effects, said = error.kind, error.side_effects, error.answer
+        return Failure(
+            kind if type(kind) is ErrorKind else ErrorKind.TOOL_ERROR,
+            text_of(error),
+            effects if type(effects) is SideEffects else SideEffects.FAILED,
+            str.__str__(str(error.detail)),
+            said if type(said) is Content else None,
+        )
     if isinstance(error, asyncio.CancelledError):
         return Failure(ErrorKind.CANCELLED, f"Tool '{tool}' was cancelled", SideEffects.UNKNOWN)
     kind, wording = _UNAVAILABLE if _is_unreachable(error) else _entry(_classes(error))
     reason = "0" if isinstance(error, SystemExit) and error.code is None else text_of(error)
-    return Failure(kind, wording.format(tool=tool, reason=reason), SideEffects.FAILED)
+    effects = SideEffects.NOT_STARTED if kind is ErrorKind.UNAVAILABLE and _is_refused(error) else SideEffects.FAILED
+    return Failure(kind, wording.format(tool=tool, reason=reason), effects)
 
 
 def remote_failure(classes: Sequence[str], message: str, tool: str) -> CallError:
     """The same for an exception that was raised in another process: its classes, the most specific first."""
+    if not _OWN_WORDS.isdisjoint(classes):
+        return ToolError(message)
     kind, wording = _entry(classes)
     text = wording.format(tool=tool, reason=message)
-    return _CALL_ERRORS.get(kind, ToolError)(text, side_effects=SideEffects.FAILED)
+    if kind is ErrorKind.UNAVAILABLE and not _REFUSED.isdisjoint(classes):
+        return NotReachedError(text)
+    return _CALL_ERRORS.get(kind, ForeignError)(text, side_effects=SideEffects.FAILED)
 
 
 def _entry(classes: Iterable[str]) -> tuple[ErrorKind, str]:
@@ -107,13 +144,27 @@ def _classes(error: BaseException) -> list[str]:
     return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]
 
 
+def _is_refused(error: BaseException) -> bool:
+    """Whether no connection came about, as the error or the one that it stands for says."""
+    found: object = error
+    for _ in range(_MAX_CAUSES):
+        if not isinstance(found, BaseException):
+            return False
+        if not _REFUSED.isdisjoint(_classes(found)):
+            return True
+        # `urllib` and `urllib3` have it as the reason, `requests` as the first argument, others as the cause.
+        first = found.args[0] if found.args else None
+        found = getattr(found, "reason", None) or found.__cause__ or first
+    return False
+
+
 def _is_unreachable(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _UNREACHABLE
 
 
 def text_of(error: BaseException) -> str:
     """The message of an exception, or its type where it has none or cannot say it."""
-    name = type(error).__name__
+    name = name_of(type(error))
     text = ""
     with contextlib.suppress(BaseException):  # its own `__str__` may even exit
         text = str(error).strip()

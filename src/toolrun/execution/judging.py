@@ -1,31 +1,70 @@
-"""Has arguments checked that may take long: prepared in a thread, judged in a process, within the call's deadline."""
+"""Checks the arguments of a call: what is short here, and what may take long in a thread and a process.
+
+A thread reads what has code of its own, such as a mapping that makes its items when asked. If what it read is small,
+no process is needed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from toolrun.errors import CallError, SideEffects, UnavailableError
+from toolrun.errors import CallError, InvalidArgumentsError, SideEffects, UnavailableError
+from toolrun.execution.failure import text_of
 from toolrun.execution.loop_state import LoopState
+from toolrun.execution.prepared import PreparedTool, start_thread
 from toolrun.json import JSON, dumps
-from toolrun.schema.effort import MAX_CHANGE
+from toolrun.logger import get_logger
+from toolrun.result import Large
+from toolrun.text import visible
 from toolrun.tools.context import Call
 from toolrun.tools.function import FunctionTool
 
 if TYPE_CHECKING:
-    from toolrun.execution.prepared import PreparedTool
-    from toolrun.schema.arguments import Checked
+    from toolrun.schema.arguments import Checked, Named
+    from toolrun.schema.explain import Problem
+
+logger = get_logger("toolrun")
 
 _PHASE: Final = "its arguments were being checked"
 
 
-async def check_elsewhere(
-    prepared: PreparedTool, call: Call, enter_loop: Callable[[asyncio.AbstractEventLoop], LoopState]
-) -> Checked | None:
-    """What `ArgumentSchema.check` says of the arguments of a call; None if it can be asked here. Raises CallError."""
-    if prepared.schema.effort.is_within(call.arguments, MAX_CHANGE):
+EnterLoop: TypeAlias = Callable[[asyncio.AbstractEventLoop], LoopState]
+
+
+async def check(prepared: PreparedTool, call: Call, strict: bool, enter_loop: EnterLoop) -> None:
+    """Give a call the arguments that its tool gets, within its deadline. Raises CallError."""
+    checked = await _check_elsewhere(prepared, call, enter_loop)
+    if checked is None:
+        names = (call.name, prepared.name)
+        checked = prepared.schema.check(call.arguments, strict=strict, rename=prepared.rename, tool_names=names)
+    call.dropped = checked.dropped
+    if checked.renamed:
+        logger.info("%s: %s → %s", call.name, _names(checked.renamed), _names(checked.renamed.values()))
+    if checked.problems:
+        from toolrun.schema.explain import explain as explain_problems
+
+        raise InvalidArgumentsError(
+            explain_problems(checked.problems),
+            detail=f"Parameters of {prepared.name}:\n{prepared.schema.describe()}",
+        )
+    call.sent, call.arguments, call.repairs = call.arguments, checked.arguments, checked.repairs
+    if call.on_checked is not None:
+        call.on_checked()
+
+
+def _names(names: Iterable[str]) -> str:  # which arguments, but not their values
+    return "{" + ", ".join(f'{visible(name)}: "..."' for name in names) + "}"
+
+
+async def _check_elsewhere(prepared: PreparedTool, call: Call, enter_loop: EnterLoop) -> Checked | None:
+    """What `ArgumentSchema.check` says of arguments that may take long; None if it can be asked here.
+
+    They are prepared in a thread, and judged in a process.
+    """
+    if prepared.schema.effort.is_short(call.arguments, is_change=True):
         return None
     state = enter_loop(asyncio.get_running_loop())
     call.phase = _PHASE
@@ -46,21 +85,18 @@ def _judge() -> FunctionTool[..., Any]:
 
 async def _check(prepared: PreparedTool, call: Call, state: LoopState) -> Checked:
     from toolrun.schema import judge
-    from toolrun.schema.arguments import Checked
+    from toolrun.schema.arguments import Checked, with_names
     from toolrun.schema.explain import Problem
 
-    try:
-        given = await asyncio.to_thread(judge.read, call.arguments)
-    except ValueError as error:
-        return Checked({}, problems=(Problem("", str(error)),))
-    given, names = judge.renamed(given, prepared.rename)
-    pieces = await asyncio.to_thread(judge.write, given)
-    if isinstance(pieces, Problem):
-        return Checked({}, problems=(pieces,))
+    found = await _prepared_in_thread(prepared, call, state)
+    if isinstance(found, Problem):
+        return Checked({}, problems=(found,))
+    named, pieces = found
+    if not pieces:
+        return with_names(prepared.schema.check_named(named.arguments, state.limits.strict), named)
     request: dict[str, JSON] = {
         "schema": dumps(prepared.schema.schema).decode(),
         "origin": prepared.schema.origin.value,
-        "tool_names": [call.name, prepared.name],
         "pieces": list(pieces),
         "strict": state.limits.strict,
     }
@@ -70,4 +106,43 @@ async def _check(prepared: PreparedTool, call: Call, state: LoopState) -> Checke
         raise UnavailableError(
             f"The arguments of '{prepared.name}' could not be checked: {error}", side_effects=SideEffects.NOT_STARTED
         ) from error
-    return judge.with_names(judge.verdict(answer, cast("dict[str, Any]", given)), names)
+    if type(answer) is Large:
+        answer = answer.value
+    return with_names(judge.verdict(answer, named.arguments), named)
+
+
+async def _prepared_in_thread(
+    prepared: PreparedTool, call: Call, state: LoopState
+) -> tuple[Named, list[str]] | Problem:
+    body = start_thread(prepared.name, lambda _: _prepare(prepared, call), call, state)
+    try:
+        value, error = body if isinstance(body, tuple) else await body.outcome
+    except asyncio.CancelledError:
+        if not isinstance(body, tuple):
+            body.give_up()
+        raise
+    if error is not None:
+        raise error
+    return cast("tuple[Named, list[str]] | Problem", value)
+
+
+def _prepare(prepared: PreparedTool, call: Call) -> tuple[Named, list[str]] | Problem:
+    """The arguments under the names of the schema, and as text for the judge; none if they need no judge."""
+    from toolrun.schema import judge
+    from toolrun.schema.arguments import TOO_LARGE
+    from toolrun.schema.explain import Problem
+
+    try:
+        if not judge.can_fit(call.arguments):
+            return TOO_LARGE
+        named = prepared.schema.find_names(call.arguments, prepared.rename, (call.name, prepared.name))
+        if isinstance(named, Problem):
+            return named
+        if prepared.schema.effort.is_short(named.arguments, is_change=True):
+            return named, []
+        if not judge.can_fit(named.arguments):
+            return TOO_LARGE
+        pieces = judge.write(named.arguments)
+    except BaseException as error:  # noqa: BLE001  a foreign object's own methods, which may even exit
+        return Problem("", f"the arguments cannot be read: {text_of(error)}")
+    return pieces if isinstance(pieces, Problem) else (named, pieces)

@@ -16,27 +16,34 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from toolrun.errors import CallError, ErrorKind
+from toolrun.execution.finalise import is_quick
 from toolrun.execution.observer import Observer
-from toolrun.execution.settle import is_quick
-from toolrun.json import JSON, loads
+from toolrun.json import JSON, dumps, loads
 from toolrun.logger import Indented, get_logger
 from toolrun.redaction import Redactor
-from toolrun.result import ToolResult, normalise, render
+from toolrun.result import ToolResult, is_small, normalise, render
 from toolrun.text import one_line, show
 from toolrun.tools.context import Call
-from toolrun.worker.normalise import clean
+from toolrun.worker.normalise import clean, name_of
 
 logger = get_logger("toolrun.call")
 
 _is_enabled_for = logger.isEnabledFor
 _INFO: Final = logging.INFO
+_FILE: Final = "log.py"
+"""Short, because `logging` takes it apart for each line."""
 _MAX_VALUE: Final = 500
 _MAX_TEXT: Final = 200_000
 _MAX_VALUES: Final = 2_000
 _MAX_DEPTH: Final = 32
 _MAX_REPAIRS: Final = 20
 _UNSEEN: Final = "(not shown: the arguments are too large to look for secrets in them)"
-_REFUSED: Final = frozenset({ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS, ErrorKind.OVERLOADED})
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_IN_HEAD: Final = 5
+"""Fields with which every line begins."""
+_REFUSED: Final = frozenset(
+    {ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS, ErrorKind.OVERLOADED, ErrorKind.NOT_APPROVED}
+)
 
 
 class LogObserver(Observer):
@@ -49,55 +56,65 @@ class LogObserver(Observer):
     def call_finished(self, call: Call, result: ToolResult) -> None:
         kind = result.error_kind
         slow = result.execution_time_ms > self._slow_ms
-        if kind is None and not slow and not result.dropped and not _is_enabled_for(_INFO):
-            return  # most calls, in most programs
+        level = _INFO  # most calls, in most programs, which do not want the line
         if kind is not None:
             level = logging.WARNING if kind in _REFUSED else logging.ERROR
-        else:
-            level = logging.WARNING if slow or result.dropped else logging.INFO
+        elif slow or result.dropped:
+            level = logging.WARNING
         if not _is_enabled_for(level):
             return
-        excerpt = _Excerpt()
-        arguments = excerpt.of(_read(call.arguments))
-        redactor = self._redactor.with_arguments(arguments)
+        arguments, text, is_cut = _look(_read(call.arguments))
+        redactor = self._redactor
+        if redactor.may_hide(text):
+            redactor = redactor.with_arguments(arguments)
+            arguments = cast(JSON, redactor.value(arguments))
+            text = _text(arguments)
         fields: dict[str, object] = {
             "tool": _shown(redactor, result.tool_name),
             "call_id": call.id,
             "outcome": "ok" if kind is None else kind.value,
             "ms": round(result.execution_time_ms, 3),
-            "arguments": _shown(redactor, arguments) if isinstance(arguments, str) else redactor.value(arguments),
-            "repairs": [redactor.text(str(repair)) for repair in result.repairs[:_MAX_REPAIRS]],
+            "arguments": _cut(text) if isinstance(arguments, str) else arguments,
+            "repairs": [],
         }
+        if result.repairs:
+            fields["repairs"] = [redactor.text(str(repair)) for repair in result.repairs[:_MAX_REPAIRS]]
         if result.dropped:
             fields["ignored"] = _shown(redactor, ", ".join(result.dropped))
         if kind is None:
-            fields["result"] = _UNSEEN if excerpt.is_cut else _shown(redactor, _Excerpt().of(result.result))
+            fields["result"] = _UNSEEN if is_cut else _shown(redactor, _beginning(result))
         else:
-            error = _UNSEEN if excerpt.is_cut else _shown(redactor, result.error)
+            error = _UNSEEN if is_cut else _shown(redactor, result.error or "")
             fields |= {"error": error, "side_effects": str(result.side_effects)}
             if call.error is not None and not issubclass(type(call.error), CallError) and _traceback_of(call.error):
-                fields["raised"] = f"{type(call.error).__name__} {_place(call.error)}"
+                fields["raised"] = f"{name_of(type(call.error))} {_place(call.error)}"
         below = ""
-        if call.error is not None and not excerpt.is_cut and _is_enabled_for(logging.DEBUG):
+        if call.error is not None and not is_cut and _is_enabled_for(logging.DEBUG):
             below = redactor.hide(_traceback(call.error))
-        logger.log(level, "%s%s", self._line(fields, slow), Indented(below), extra={"call": fields})
+        line = self._line(fields, _cut(text), slow)
+        # Not `logger.log`, which would first look for the line of code that logs: it is always this one.
+        message, parts = ("%s%s", (line, Indented(below))) if below else (line, ())
+        record = logger.makeRecord("toolrun.call", level, _FILE, 0, message, parts, None, "call_finished")
+        record.call = fields
+        logger.handle(record)
 
-    def _line(self, fields: dict[str, object], slow: bool) -> str:
-        head = f"{fields['tool']} {fields['outcome']} {fields['ms']} ms"
-        if slow:
-            head += f" (slow: over {self._slow_ms:g} ms)"
-        # What is text has been redacted and cut already; the rest is redacted JSON.
-        rest = [
-            f"{key}={one_line(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
-            for key, value in fields.items()
-            if key not in ("tool", "outcome", "ms") and value not in (None, [], "")
-        ]
-        return " ".join([head, *rest])
+    def _line(self, fields: dict[str, object], arguments: str, slow: bool) -> str:
+        """What is text has been redacted and cut already; so have the arguments."""
+        late = f" (slow: over {self._slow_ms:g} ms)" if slow else ""
+        line = f"{fields['tool']} {fields['outcome']} {fields['ms']} ms{late}"
+        line += f" call_id={one_line(str(fields['call_id']))}"
+        if arguments:
+            line += f" arguments={arguments}"
+        for key in islice(fields, _IN_HEAD, None):
+            value = fields[key]
+            if value:
+                line += f" {key}={one_line(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
+        return line
 
 
 def _read(arguments: object) -> object:
     """The arguments of a call. Those of a refused one may still be JSON text, or no JSON at all."""
-    if isinstance(arguments, str | bytes) and len(arguments) <= _MAX_TEXT:
+    if (type(arguments) is str or type(arguments) is bytes) and len(arguments) <= _MAX_TEXT:
         with contextlib.suppress(ValueError):
             return loads(arguments)
     return arguments
@@ -122,9 +139,9 @@ class _Excerpt:
                 self.is_cut = True
                 return "…"
             return self._members(value, depth) if kind is dict else self._items(value, depth)
-        if kind in (int, float, bool, type(None)):
+        if kind is int or kind is float or kind is bool or value is None:
             return normalise(value)
-        return f"<{kind.__name__}>"
+        return f"<{name_of(kind)}>"
 
     def _members(self, members: dict[Any, Any], depth: int) -> JSON:
         self.is_cut |= len(members) > self._left
@@ -139,13 +156,42 @@ class _Excerpt:
         return clean(key[:_MAX_VALUE]) if type(key) is str else show(key)
 
 
+def _look(arguments: object) -> tuple[JSON, str, bool]:
+    """Arguments as JSON data that share nothing with them, their text, and whether something was left out."""
+    if type(arguments) is dict and is_small(arguments):
+        try:
+            text = dumps(arguments)
+            is_flat = _SCALARS.issuperset(map(type, arguments.values()))
+            return arguments.copy() if is_flat else loads(text), text.decode(), False
+        except (TypeError, RecursionError):
+            pass  # no JSON
+    excerpt = _Excerpt()
+    data = excerpt.of(arguments)
+    return data, _text(data), excerpt.is_cut
+
+
+def _beginning(result: ToolResult) -> JSON:
+    is_large = result.rendered is not None or type(result.shown) is str
+    return _Excerpt().of(result.shown) if is_large else result.shown
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else render(value)
+
+
 def _shown(redactor: Redactor, value: JSON) -> str:
-    return _cut(redactor.hide(value) if isinstance(value, str) else render(cast(JSON, redactor.value(value))))
+    if isinstance(value, str):
+        return _cut(redactor.hide(value))
+    text = render(value)
+    if not redactor.has_values and type(value) in _SCALARS:
+        return text
+    return _cut(render(cast(JSON, redactor.value(value))) if redactor.may_hide(text) else text)
 
 
 def _cut(text: str) -> str:
-    shown = one_line(text[:_MAX_VALUE])
-    return shown if len(text) <= _MAX_VALUE else f"{shown}… ({len(text):,} characters)"
+    if len(text) <= _MAX_VALUE:
+        return text if text.isprintable() else one_line(text)
+    return f"{one_line(text[:_MAX_VALUE])}… ({len(text):,} characters)"
 
 
 def _traceback(error: BaseException) -> str:
@@ -156,7 +202,7 @@ def _traceback(error: BaseException) -> str:
         seen.add(id(raised))
         words = str(raised) if is_quick(None, raised) else "(its text is not asked for)"
         frames = "".join(traceback.format_tb(_traceback_of(raised)))
-        text = f"Traceback (most recent call last):\n{frames}{type(raised).__name__}: {words[:_MAX_TEXT]}\n{text}"
+        text = f"Traceback (most recent call last):\n{frames}{name_of(type(raised))}: {words[:_MAX_TEXT]}\n{text}"
         raised = _attribute(raised, "__cause__") or _attribute(raised, "__context__")
     return text.rstrip()
 

@@ -47,6 +47,8 @@ class LoopState:
     async def wait(self, body: Body, call: Call) -> Outcome:
         """The outcome of a body, at the latest at the call's deadline."""
         self.deadlines.add(body, call)
+        if call.on_late_end is not None:
+            body.on_late_end = call.on_late_end
         try:
             value, error = await body.outcome
             if type(error) is DeadlineError:

@@ -1,4 +1,4 @@
-"""The hook into the pipeline for logs, journals, traces and statistics."""
+"""The hook into the pipeline for logs, traces and recordings. A journal is a stage instead (`call_journal.py`)."""
 
 from __future__ import annotations
 

@@ -7,6 +7,10 @@ purpose: `asyncio.current_task()`, timeouts, task groups and cancel scopes insid
 coroutine ends there, the parked task stays for the next call. If it suspends, the parked task takes over and drives it
 to its end. Context variables are the coroutine's own copy throughout.
 
+A coroutine may pass its task on before it ends (`call_soon(current_task().cancel)`, a weak key, a callback). Such a
+task ends with its coroutine, as any task does, and carries no other call. Whoever knows a task holds a reference to it,
+so references are counted.
+
 Python 3.12 has `asyncio.Task(eager_start=True)` for the same purpose; this module can go when 3.11 does.
 Entering and leaving tasks is what asyncio documents for implementations of tasks (`asyncio._enter_task`).
 """
@@ -18,11 +22,13 @@ from asyncio.tasks import _enter_task, _leave_task, current_task
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from inspect import isawaitable
+from sys import getrefcount
 from types import CoroutineType, TracebackType
 from typing import Any, Final
+from weakref import getweakrefcount
 
 from toolrun.execution.body import Outcome
-from toolrun.tools.context import Call, current_call
+from toolrun.tools.context import Call, OnLateEnd, current_call
 
 _NOTHING: Final = object()
 
@@ -31,7 +37,19 @@ class ParkedTask(Coroutine[object, object, None]):
     """A task that is parked until it is given a coroutine. It is itself what that task runs."""
 
     __name__ = "tool_call"  # for whoever prints the task
-    __slots__ = ("__weakref__", "_context", "_live", "_loop", "_yielded", "coroutine", "on_end", "outcome", "task")
+    __slots__ = (
+        "__weakref__",
+        "_context",
+        "_live",
+        "_loop",
+        "_weak_references",
+        "_yielded",
+        "coroutine",
+        "on_end",
+        "on_late_end",
+        "outcome",
+        "task",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -41,9 +59,13 @@ class ParkedTask(Coroutine[object, object, None]):
         self._live: dict[ParkedTask, None] | None = None
         self.on_end: Callable[[], object] | None = None
         """Called when the coroutine has ended, however long after the answer."""
+        self.on_late_end: OnLateEnd | None = None
+        """Called with its outcome, if the call was answered before."""
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         """While parked: what the task waits for. Afterwards: what the caller waits for."""
-        self.task = loop.create_task(self)
+        self.task: asyncio.Task[None] | None = loop.create_task(self)
+        """None once the coroutine has ended: task and coroutine would keep each other until the next collection."""
+        self._weak_references = getweakrefcount(self.task)  # those of asyncio itself
         # A parked task holds nothing that would be lost if the loop is closed under it.
         self.task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does; not in typeshed
 
@@ -55,9 +77,19 @@ class ParkedTask(Coroutine[object, object, None]):
         if not parked.done():
             parked.set_result((None, None))
 
+    def is_known(self, task: asyncio.Task[None]) -> bool:
+        """Whether somebody has a weak reference to the task, or waits for its end."""
+        return getweakrefcount(task) > self._weak_references or bool(task._callbacks)
+
+    def retire(self) -> None:
+        """End the task, which has nothing to carry."""
+        if not self.outcome.done():
+            self.outcome.set_result((None, None))
+
     def give_up(self) -> None:
         """Cancel the coroutine. It may take its time, or ignore it."""
-        self.task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def send(self, value: object) -> object:
         if self.coroutine is None or self._live is None:
@@ -97,8 +129,11 @@ class ParkedTask(Coroutine[object, object, None]):
             outcome = (None, error)
         if not self.outcome.done():
             self.outcome.set_result(outcome)
+        elif self.on_late_end is not None:
+            self.on_late_end(*outcome)
         assert self._live is not None
         del self._live[self]
+        self.task = None
         if self.on_end is not None:
             self.on_end()
         raise StopIteration
@@ -119,8 +154,10 @@ class ParkedTasks:
         Returns the outcome, or, if the coroutine has suspended, the parked task that goes on with it.
         """
         loop = self._loop
-        parked = self._parked.pop() if self._parked else ParkedTask(loop)
+        parked = self._take()
         task = parked.task
+        assert task is not None  # it has carried nothing to its end
+        references = getrefcount(task)
         context = copy_context()
         caller = current_task(loop)
         if caller is not None:
@@ -141,42 +178,51 @@ class ParkedTasks:
             _leave_task(loop, task)
             if caller is not None:
                 _enter_task(loop, caller)
-        # A coroutine may cancel its own task before it ends; such a task cannot carry anything any more.
-        if not task.cancelling():
-            parked.coroutine = None
+        parked.coroutine = None
+        if getrefcount(task) > references or task.cancelling() or parked.is_known(task):
+            parked.retire()
+        else:
             self._parked.append(parked)
         return outcome
 
+    def complete(self, function: Callable[[Any], object], call: Call) -> Outcome:
+        """`complete` for a function that might get hold of the task that it runs in: not of its caller's."""
+        loop = self._loop
+        parked = self._take()
+        task = parked.task
+        assert task is not None  # as above
+        references = getrefcount(task)
+        caller = current_task(loop)
+        if caller is not None:
+            _leave_task(loop, caller)
+        _enter_task(loop, task)
+        try:
+            outcome = complete(function, call)
+        finally:
+            _leave_task(loop, task)
+            if caller is not None:
+                _enter_task(loop, caller)
+        if getrefcount(task) > references or task.cancelling() or parked.is_known(task):
+            parked.retire()
+        else:
+            self._parked.append(parked)
+        return outcome
+
+    def _take(self) -> ParkedTask:
+        while self._parked:
+            parked = self._parked.pop()
+            if parked.task is not None and not parked.task.cancelling():  # by whoever cancels all tasks of a loop
+                return parked
+        return ParkedTask(self._loop)
+
     async def close(self, grace: float) -> None:
         """Cancel everything and wait up to `grace` seconds for it to end."""
-        tasks = [parked.task for parked in (*self._parked, *self.live)]
+        tasks = [parked.task for parked in (*self._parked, *self.live) if parked.task is not None]
         self._parked.clear()
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
-
-
-class SelfCancelledError(Exception):
-    """A tool that runs inline has cancelled the current task, which is its caller's."""
-
-    def __init__(self, outcome: Outcome, task: asyncio.Task[Any]) -> None:
-        super().__init__()
-        self.outcome = outcome
-        self._task = task
-
-    def __str__(self) -> str:
-        return "the tool cancelled the task of its caller"
-
-    async def undo(self) -> Outcome:
-        """Take the tool's cancellation back, and give its outcome. Raised if somebody else has cancelled the caller."""
-        self._task.uncancel()
-        try:
-            await asyncio.sleep(0)  # where asyncio delivers the cancellation
-        except asyncio.CancelledError:
-            if self._task.cancelling():
-                raise
-        return self.outcome
 
 
 def complete(function: Callable[[Any], object], call: Call) -> Outcome:
@@ -196,16 +242,6 @@ def complete(function: Callable[[Any], object], call: Call) -> Outcome:
         return None, error
     value.close()
     return None, RuntimeError("a tool that runs inline must not wait for anything")
-
-
-def complete_guarded(function: Callable[[Any], object], call: Call) -> Outcome:
-    """`complete` for a function that might cancel the task that it runs in. Takes half a microsecond more."""
-    task = current_task()
-    before = 0 if task is None else task.cancelling()
-    outcome = complete(function, call)
-    if task is None or task.cancelling() == before:
-        return outcome
-    return None, SelfCancelledError(outcome, task)
 
 
 def _first_step(parked: ParkedTask, function: Callable[[Any], object], argument: object, call: Call | None) -> object:

@@ -24,6 +24,9 @@ class PendingTools(Protocol):
     def names(self) -> list[str]:
         """The names under which tools may still come, for suggestions."""
 
+    def changed_definitions(self) -> list[str]:
+        """Which tools are not the ones that were agreed to, for `health`."""
+
 
 def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) -> CallError:
     """Why there is no tool of that name, with names that may have been meant."""

@@ -17,6 +17,7 @@ from contextvars import Context
 from typing import Any, Final
 
 from toolrun.execution.body import Outcome
+from toolrun.tools.context import OnLateEnd
 
 _IDLE: Final = 10.0
 """Seconds after which a thread with nothing to do ends."""
@@ -29,12 +30,13 @@ class Job:
         "abandoned",
         "argument",
         "context",
+        "finalise",
         "finished",
         "function",
         "name",
         "on_end",
+        "on_late_end",
         "outcome",
-        "settle",
         "threads",
     )
 
@@ -45,17 +47,19 @@ class Job:
         argument: object,
         context: Context,
         outcome: asyncio.Future[Outcome],
-        settle: Callable[[object, BaseException | None], Outcome] | None = None,
+        finalise: Callable[[object, BaseException | None], Outcome] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.argument = argument
         self.context = context
         self.outcome = outcome
-        self.settle = settle
+        self.finalise = finalise
         """What is made of the outcome, in the same thread."""
         self.on_end: Callable[[], object] | None = None
         """Called on the loop when the body has ended, however long after the answer."""
+        self.on_late_end: OnLateEnd | None = None
+        """Called on the loop with the outcome, if the call was answered before."""
         self.threads: Threads | None = None
         self.abandoned = False
         self.finished = False
@@ -71,6 +75,8 @@ class Job:
             self.on_end()
         if not self.outcome.done():
             self.outcome.set_result((value, error))
+        elif self.on_late_end is not None:
+            self.on_late_end(value, error)
 
 
 class Threads:
@@ -134,17 +140,26 @@ class Threads:
                 value = job.context.run(job.function, job.argument)
             except BaseException as raised:  # noqa: BLE001  SystemExit of a tool is an answer, too
                 error = raised
-            if job.settle is not None and not job.abandoned:
-                value, error = job.context.run(job.settle, value, error)
+            if job.finalise is not None and not job.abandoned:
+                try:
+                    value, error = job.context.run(job.finalise, value, error)
+                except BaseException as raised:  # noqa: BLE001  a job that is not delivered keeps its slots for ever
+                    value, error = None, raised
             self._finish(job, value, error)
             del job, value, error  # a parked thread must not keep the last call's objects alive
 
     def _finish(self, job: Job, value: object, error: BaseException | None) -> None:
         with self._lock:
             job.finished = True
+            self._spare += 1
             if job.abandoned:
                 self.abandoned -= 1
                 self._abandoned[job.name] -= 1
-            self._spare += 1
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
-            job.outcome.get_loop().call_soon_threadsafe(job.deliver, value, error)
+                _tell(job, value, error)  # before anybody can see that it is over
+                return
+        _tell(job, value, error)
+
+
+def _tell(job: Job, value: object, error: BaseException | None) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+        job.outcome.get_loop().call_soon_threadsafe(job.deliver, value, error)

@@ -259,3 +259,17 @@ async def test_null_for_a_parameter_with_a_default_is_left_out(executor: ToolExe
         'arguments: {"limit": null} → {} (null sent for a parameter with a default)'
     ]
     assert (await executor.execute("page", {"query": None})).error_kind is ErrorKind.INVALID_ARGUMENTS
+
+
+async def test_a_name_that_is_close_is_refused_however_many_parameters_and_extras_there_are(
+    executor: ToolExecutor,
+) -> None:
+    names = [f"parameter{number}" for number in range(61)]
+    tool = Received(properties(**{name: {"type": "string"} for name in [*names, "recursive"]}), Origin.DECLARED)
+    executor.manager.add(tool)
+    for extras in (1, 40, 100):
+        sent = {names[0]: "x", "recursiv": "no", **{f"zz{number}yy": "x" for number in range(extras - 1)}}
+        assert (await executor.execute("received", sent)).error_kind is ErrorKind.INVALID_ARGUMENTS
+    long = await executor.execute("received", {names[0]: "x", "recursive" * 20_000: "no"})
+    assert long.error_kind is ErrorKind.INVALID_ARGUMENTS
+    assert tool.calls == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.forked import in_a_child
 from toolrun import (
     ErrorKind,
     Progress,
@@ -111,6 +111,34 @@ async def test_inside_a_running_loop_the_answer_says_so_and_nothing_is_left_unaw
     assert (result.tool_name, result.call_id) == ("where", "c")
     gc.collect()  # a coroutine that was never awaited warns when it is collected, and warnings are errors here
     await executor.close()
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+def test_a_tool_that_stops_the_loop_ends_no_call_after_its_own(tools: ToolManager, is_inline: bool) -> None:
+    executor = ToolExecutor(tools)
+
+    async def stops() -> str:
+        """Stop the loop, and go on."""
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        return "stopped"
+
+    async def stops_inline() -> None:
+        """Stop the loop."""
+        asyncio.get_running_loop().stop()
+
+    tools.add(stops)
+    tools.add(stops_inline)
+
+    def call() -> str:
+        answers: list[object] = []
+        for _ in range(3):
+            own = executor.execute_sync("stops_inline" if is_inline else "stops")
+            assert own.success or (own.error_kind, own.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.UNKNOWN)
+            answers += [executor.execute_sync("where").result, executor.execute_sync("blocking", {"n": 1}).result]
+        return str(answers)
+
+    assert in_a_child(call) == str(["toolrun-loop", 2] * 3)  # in a child: the loop of this process stays
 
 
 def test_what_the_coroutine_raises_is_raised_to_the_caller() -> None:
@@ -223,27 +251,6 @@ def test_the_call_of_an_interrupted_caller_is_cancelled(lone: ToolExecutor) -> N
         signal.signal(signal.SIGUSR1, before)
     thread.join(10)
     assert ended.wait(10)
-
-
-def in_a_child(work: Callable[[], object]) -> str:
-    """What `work` returns in a process that was forked from this one."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        answer = "nothing"
-        try:
-            signal.alarm(20)
-            answer = str(work())
-        except BaseException as error:  # noqa: BLE001  the parent must hear of it
-            answer = repr(error)
-        finally:
-            os.write(writing, answer.encode()[:4000])
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as file:  # noqa: PTH123  a descriptor
-        said = file.read().decode()
-    os.waitpid(pid, 0)
-    return said
 
 
 def test_after_a_fork_an_executor_runs_tools_in_the_child_and_in_the_parent(lone: ToolExecutor) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -385,7 +386,7 @@ async def test_the_wait_in_the_queue_counts_against_the_deadline_and_the_place_i
     await executor.close()
 
 
-async def test_the_place_of_a_tool_stays_taken_until_its_body_has_ended() -> None:
+async def test_the_slot_of_a_tool_stays_taken_until_its_body_has_ended() -> None:
     """A tool that may run once at a time must not run twice because its first call was given up."""
     executor = ToolExecutor(ToolManager(), settings={"blocks": ToolSettings(concurrency=1)})
     release = threading.Event()
@@ -637,24 +638,27 @@ async def test_a_timeout_that_is_not_a_number_above_zero_is_refused(executor: To
         ToolExecutor(ToolManager(), settings={"acts": ToolSettings(timeout=timeout)})
 
 
+@pytest.mark.parametrize("times", [1, 2, 5])
 async def test_a_tool_without_await_that_cancels_the_current_task_does_not_cancel_its_caller(
-    executor: ToolExecutor,
+    executor: ToolExecutor, times: int
 ) -> None:
     @executor.manager.add
     async def cancels() -> int:
         """Cancel."""
         task = asyncio.current_task()
         assert task is not None
-        task.cancel()
+        for _ in range(times):
+            task.cancel()
         return 7
 
     @executor.manager.add
     @tool(inline=True)
     def cancels_inline() -> Any:
-        """Cancel, and return something that is settled in a thread."""
+        """Cancel, and return something that is finalised in a thread."""
         task = asyncio.current_task()
         assert task is not None
-        task.cancel()
+        for _ in range(times):
+            task.cancel()
         return {1, 2}
 
     caller = asyncio.current_task()
@@ -665,13 +669,17 @@ async def test_a_tool_without_await_that_cancels_the_current_task_does_not_cance
     assert caller.cancelling() == 0
 
 
-async def test_a_cancellation_of_the_caller_that_came_before_such_a_tool_is_kept(executor: ToolExecutor) -> None:
+@pytest.mark.parametrize("times", [1, 2, 5])
+async def test_a_cancellation_of_the_caller_that_came_before_such_a_tool_is_kept(
+    executor: ToolExecutor, times: int
+) -> None:
     @executor.manager.add
     async def cancels() -> None:
         """Cancel."""
         task = asyncio.current_task()
         assert task is not None
-        task.cancel()
+        for _ in range(times):
+            task.cancel()
 
     async def call() -> None:
         task = asyncio.current_task()
@@ -682,6 +690,74 @@ async def test_a_cancellation_of_the_caller_that_came_before_such_a_tool_is_kept
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(call())
+
+
+async def cancel_later(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+
+
+def cancel_if_there(known: weakref.ref[asyncio.Task[Any]]) -> None:
+    task = known()
+    if task is not None:
+        task.cancel()
+
+
+HAND_OVERS: dict[str, Callable[[asyncio.Task[Any]], object]] = {
+    "call_soon": lambda task: asyncio.get_running_loop().call_soon(task.cancel),
+    "call_later": lambda task: asyncio.get_running_loop().call_later(0, task.cancel),
+    "call_at": lambda task: asyncio.get_running_loop().call_at(asyncio.get_running_loop().time(), task.cancel),
+    "another thread": lambda task: asyncio.get_running_loop().call_soon_threadsafe(task.cancel),
+    "another task": lambda task: asyncio.get_running_loop().create_task(cancel_later(task)),
+    "a weak reference": lambda task: asyncio.get_running_loop().call_soon(cancel_if_there, weakref.ref(task)),
+}
+
+
+@pytest.mark.parametrize("hand_over", HAND_OVERS.values(), ids=HAND_OVERS)
+@pytest.mark.parametrize("name", ["without_await", "inline", "with_await"])
+async def test_a_tool_that_has_the_current_task_cancelled_later_cancels_neither_its_caller_nor_the_next_call(
+    executor: ToolExecutor, hand_over: Callable[[asyncio.Task[Any]], object], name: str
+) -> None:
+    handed_over: list[object] = []
+
+    def pass_on() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        handed_over.append(hand_over(task))
+        return 7
+
+    @executor.manager.add
+    async def without_await() -> int:
+        """Have the task cancelled."""
+        return pass_on()
+
+    @executor.manager.add
+    @tool(inline=True)
+    def inline() -> int:
+        """Have the task cancelled."""
+        return pass_on()
+
+    @executor.manager.add
+    async def with_await(suspends: bool = False) -> int:
+        """Have the task cancelled, and end without a suspension."""
+        if suspends:
+            await asyncio.sleep(0)
+        return pass_on()
+
+    @executor.manager.add
+    async def waits() -> int:
+        """Wait for some turns of the loop."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return 8
+
+    caller = asyncio.current_task()
+    assert caller is not None
+    for _ in range(3):
+        assert (await executor.execute(name)).result == 7
+        following = await executor.execute("waits")
+        assert (following.result, following.error) == (8, None)
+    assert caller.cancelling() == 0
+    await asyncio.gather(*(it for it in handed_over if isinstance(it, asyncio.Task)))
 
 
 def self_calling(*chain: str) -> list[Any]:
@@ -743,10 +819,13 @@ async def test_a_call_made_by_a_tool_waits_for_another_that_will_end() -> None:
     await executor.close()
 
 
-@pytest.mark.parametrize("name", ["x" * 16_000_000, "\ud800" * 1000, 5, None, ["x"]], ids=lambda it: str(it)[:4])
+@pytest.mark.parametrize(
+    "name", ["x" * 16_000_000, "\ud800", "\ud800" * 1000, 5, None, ["x"]], ids=lambda it: str(it)[:4]
+)
 async def test_whatever_the_name_is_the_answer_is_short(executor: ToolExecutor, name: Any) -> None:
     executor.manager.add(add)
     result = await executor.execute(name)
     assert result.error_kind is ErrorKind.UNKNOWN_TOOL
-    assert len(result.tool_name) <= 201
-    assert len(result.text) < 1000
+    assert len(result.tool_name) <= 1300, "200 characters, or as many escapes"
+    assert len(result.text) < 3000
+    assert result.tool_name.encode(), "it can be sent"

@@ -9,6 +9,7 @@ import http.client
 import socket
 import ssl
 import urllib.error
+import urllib.request
 
 import httpx
 import pytest
@@ -26,7 +27,7 @@ from toolrun.errors import (
     UnknownToolError,
     WorkerLostError,
 )
-from toolrun.execution.failure import Failure, explain, text_of
+from toolrun.execution.failure import Failure, explain, remote_failure, text_of
 
 REQUEST = httpx.Request("GET", "https://x.org")
 
@@ -56,17 +57,14 @@ def http_error(status: int) -> urllib.error.HTTPError:
 @pytest.mark.parametrize(
     "error",
     [
-        ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
         ConnectionResetError("reset"),
         BrokenPipeError("pipe"),
         Offline("gone"),
         OSError(errno.ENETUNREACH, "Network is unreachable"),
         OSError(errno.EHOSTUNREACH, "No route to host"),
-        socket.gaierror(-2, "Name or service not known"),
         ssl.SSLCertVerificationError("certificate"),
         urllib.error.URLError("no host given"),
         http.client.RemoteDisconnected("closed"),
-        httpx.ConnectError("refused"),
         httpx.RemoteProtocolError("closed"),
         ExceptionGroup("tasks", [ExceptionGroup("inner", [ConnectionResetError("reset")])]),
     ],
@@ -75,6 +73,69 @@ def test_what_cannot_be_reached_is_unavailable(error: Exception) -> None:
     failure = explain(error, "weather")
     assert (failure.kind, failure.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.FAILED)
     assert failure.message.startswith("The service behind 'weather' is unavailable: ")
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        REFUSED,
+        socket.gaierror(-2, "Name or service not known"),
+        urllib.error.URLError(REFUSED),
+        urllib.error.URLError(socket.gaierror(-2, "Name or service not known")),
+        httpx.ConnectError("refused"),
+        caused(Offline("gone"), caused(Offline("again"), REFUSED)),
+        Offline(urllib.error.URLError(REFUSED)),  # as `requests` does it
+        ExceptionGroup("tasks", [REFUSED]),
+    ],
+)
+def test_without_a_connection_nothing_was_started(error: Exception) -> None:
+    failure = explain(error, "weather")
+    assert (failure.kind, failure.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
+
+
+@pytest.mark.parametrize("cause", [None, ConnectionResetError("reset"), ValueError(7)])
+def test_a_connection_that_was_lost_proves_nothing(cause: BaseException | None) -> None:
+    error = Offline("gone")
+    error.__cause__ = cause
+    error.__context__ = REFUSED  # it was raised while that was handled, which may be another attempt
+    assert explain(error, "weather").side_effects is SideEffects.FAILED
+
+
+async def test_real_libraries_say_that_a_connection_was_refused() -> None:
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(urllib.error.URLError) as by_urllib:
+            urllib.request.urlopen(url)  # noqa: ASYNC210  it is refused at once
+        async with httpx.AsyncClient() as client:
+            with pytest.raises(httpx.ConnectError) as by_httpx:
+                await client.get(url)
+    for error in (by_urllib.value, by_httpx.value):
+        assert explain(error, "weather").side_effects is SideEffects.NOT_STARTED
+
+
+@pytest.mark.parametrize(
+    ("classes", "side_effects"),
+    [
+        (["builtins.ConnectionRefusedError", "builtins.ConnectionError"], SideEffects.NOT_STARTED),
+        (["httpx.ConnectError", "httpx.NetworkError", "httpx.TransportError"], SideEffects.NOT_STARTED),
+        (["builtins.ConnectionResetError", "builtins.ConnectionError"], SideEffects.FAILED),
+    ],
+)
+def test_what_a_worker_reports_counts_the_same_and_is_not_run_again_by_toolrun(
+    classes: list[str], side_effects: SideEffects
+) -> None:
+    error = remote_failure(classes, "no", "weather")
+    assert error.side_effects is SideEffects.FAILED  # the tool ran
+    assert explain(error, "weather").side_effects is side_effects
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,18 @@ async def test_a_success_is_one_line_with_name_time_arguments_and_result(executo
     assert record.exc_info is None
 
 
+async def test_the_record_shares_nothing_with_the_arguments_of_the_tool(executor: ToolExecutor, log: Log) -> None:
+    plain, inner = dict[str, JSON](value=1), list[JSON]([1])
+    await executor.execute("echo", plain)
+    fields = log.data()
+    plain["value"] = 2
+    assert fields["arguments"] == {"value": 1}
+    await executor.execute("echo", {"value": inner})
+    fields = log.data()
+    inner.append(2)
+    assert fields["arguments"] == {"value": [1]}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "level", "outcome"),
     [
@@ -124,6 +136,14 @@ async def test_refused_calls_are_warnings_and_failures_are_errors(
     await executor.execute(name, arguments)
     record = log.record
     assert (record.levelno, record.__dict__["call"]["outcome"]) == (level, outcome)
+
+
+async def test_a_call_that_was_not_approved_is_a_warning(log: Log) -> None:
+    strict = ToolExecutor(ToolManager([echo]), on_approval=lambda request: False)
+    await strict.execute("echo", {"value": 1})
+    record = log.record
+    assert (record.levelno, record.__dict__["call"]["outcome"]) == (logging.WARNING, "not_approved")
+    await strict.close()
 
 
 async def test_a_call_without_a_place_is_a_warning(log: Log) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from toolrun.execution.parked_task import ParkedTask, ParkedTasks
+from toolrun.tools.context import Call
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
@@ -203,7 +206,7 @@ async def test_a_swallowed_cancellation_leaves_the_parked_live_until_the_body_en
     parked = tasks.start(same, stubborn(), None)
     assert isinstance(parked, ParkedTask)
     parked.on_end = ended.set
-    parked.task.cancel()
+    parked.give_up()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert parked in tasks.live
@@ -212,6 +215,42 @@ async def test_a_swallowed_cancellation_leaves_the_parked_live_until_the_body_en
     await asyncio.wait_for(ended.wait(), 5)
     assert parked not in tasks.live
     await tasks.close(1)
+
+
+async def test_a_coroutine_that_suspended_leaves_nothing_for_the_garbage_collector(
+    parked_tasks: Callable[[], ParkedTasks],
+) -> None:
+    tasks = parked_tasks()
+
+    async def body() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    async def run() -> None:
+        for _ in range(10):
+            assert await outcome_of(tasks, body()) == 42
+
+    def parked() -> set[ParkedTask]:
+        return {it for it in gc.get_objects() if type(it) is ParkedTask}
+
+    await run()
+    gc.collect()
+    gc.disable()
+    others = parked()  # what other tests hold
+    try:
+        await run()
+        await asyncio.sleep(0)
+        assert parked() <= others
+    finally:
+        gc.enable()
+
+
+async def test_giving_up_what_has_ended_changes_nothing(parked_tasks: Callable[[], ParkedTasks]) -> None:
+    parked = parked_tasks().start(same, asyncio.sleep(0, 42), None)
+    assert isinstance(parked, ParkedTask)
+    assert await asyncio.wait_for(parked.outcome, 5) == (42, None)
+    parked.give_up()
+    assert parked.outcome.result() == (42, None)
 
 
 async def test_closing_the_loop_under_a_parked_parked_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
@@ -236,5 +275,62 @@ async def test_a_parked_task_cannot_be_awaited(parked_tasks: Callable[[], Parked
     parked = ParkedTask(asyncio.get_running_loop())
     with pytest.raises(TypeError, match="its own task"):
         await parked
-    parked.task.cancel()
-    await asyncio.gather(parked.task, return_exceptions=True)
+    task = parked.task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_parked_task_that_somebody_has_cancelled_carries_no_other_coroutine(
+    parked_tasks: Callable[[], ParkedTasks],
+) -> None:
+    tasks = parked_tasks()
+    for turns in range(3):
+        assert tasks.start(same, _quick(), None) == (None, None)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:  # as programs do before they end
+            task.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert await outcome_of(tasks, asyncio.sleep(0, result=turns)) == turns
+    await tasks.close(1)
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+async def test_a_task_that_its_coroutine_has_passed_on_ends_with_it(
+    parked_tasks: Callable[[], ParkedTasks], is_inline: bool
+) -> None:
+    tasks = parked_tasks()
+    ended: list[str] = []
+    states: weakref.WeakKeyDictionary[asyncio.Task[Any], str] = weakref.WeakKeyDictionary()
+    kept: list[asyncio.Task[Any]] = []
+
+    def run(body: Callable[[Any], Any]) -> None:
+        call = Call(None, "any", {}, None)  # type: ignore[arg-type]  # nothing asks for its host
+        outcome = tasks.complete(body, call) if is_inline else tasks.start(body, {}, None)
+        assert outcome == (None, None)
+
+    def task() -> asyncio.Task[Any]:
+        found = asyncio.current_task()
+        assert found is not None
+        return found
+
+    async def waits_for_the_end(_: object) -> None:
+        task().add_done_callback(lambda _: ended.append("told"))
+
+    async def keeps_a_state(_: object) -> None:
+        assert task() not in states, "the state of another call"
+        states[task()] = "own"
+
+    async def keeps_the_task(_: object) -> None:
+        assert task() not in kept
+        kept.append(task())
+
+    for body in (waits_for_the_end, keeps_a_state, keeps_the_task):
+        run(body)
+        run(body)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert ended == ["told", "told"]
+    assert all(task.done() and not task.cancelled() for task in kept)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await tasks.close(1)

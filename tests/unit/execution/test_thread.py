@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -55,6 +57,20 @@ async def test_whatever_a_job_raises_is_its_outcome_and_the_thread_goes_on(
 
     first, _ = await outcome(threads, job(ident))
     assert await outcome(threads, job(work)) == (None, error)
+    assert await outcome(threads, job(ident)) == (first, None)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+async def test_whatever_finalising_raises_is_the_outcome_and_the_thread_goes_on(
+    threads: Threads, error: BaseException
+) -> None:
+    def finalise(value: object, raised: BaseException | None) -> tuple[object, BaseException | None]:
+        raise error
+
+    first, _ = await outcome(threads, job(ident))
+    made = job(ident)
+    made.finalise = finalise
+    assert await outcome(threads, made) == (None, error)
     assert await outcome(threads, job(ident)) == (first, None)
 
 
@@ -139,6 +155,27 @@ async def test_the_count_is_right_however_the_ends_and_the_deadlines_race(thread
         await asyncio.gather(*(asyncio.wait_for(it.outcome, 10) for it in jobs))
         assert threads.abandoned == 0
     assert threads.abandoned_by_tool() == {}
+
+
+def test_the_loop_is_told_of_the_end_of_an_abandoned_job_before_anybody_can_see_it() -> None:
+    """Whoever waits until the job is not counted any more may rely on what the loop does about its end."""
+    threads, release, told, seen = Threads(), threading.Event(), threading.Event(), threading.Event()
+
+    def get_loop() -> object:
+        seen.wait(0.2)  # there is time to look, if the count is right already
+        return SimpleNamespace(call_soon_threadsafe=lambda *_: told.set())
+
+    outcome = cast(Any, SimpleNamespace(get_loop=get_loop))
+    made = Job("slow", lambda _: release.wait(10), None, copy_context(), outcome)
+    threads.start(made)
+    threads.abandon(made)
+    release.set()
+    while threads.abandoned_by_tool():
+        pass
+    was_told = told.is_set()
+    seen.set()
+    threads.close()
+    assert was_told
 
 
 def test_the_end_of_a_job_whose_loop_is_gone_disturbs_nobody() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from toolrun import ErrorKind, Limits, SideEffects, ToolError, ToolExecutor, ToolManager, tool
-from toolrun.execution.settle import Settled, is_quick, settle
+from toolrun.errors import OverloadedError
+from toolrun.execution.finalise import Finalised, finalise, is_quick
 from toolrun.result import Content, normalise, render, shorten
 
 RAISED = [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError("no")]
@@ -92,6 +93,53 @@ async def test_a_result_whose_own_methods_raise_anything_is_an_answer(
         assert inside.result[1] == 1
 
 
+HOOKS = ["__getattr__", "__getattribute__", "__dict__", "__class__", "__hash__", "__eq__", "__len__", "__bool__"]
+
+
+@dataclass(eq=False)
+class Row:
+    data: dict[str, int]
+
+
+@dataclass(eq=False, slots=True)
+class SlottedRow:
+    data: dict[str, int]
+
+
+def hooked(base: Any, hook: str, error: BaseException, *, is_meta: bool = False) -> object:
+    """A dataclass one of whose hooks, or one of whose class's, raises."""
+    body = property(raising(error)) if hook in ("__dict__", "__class__") else raising(error)
+    meta = type("Meta", (type,), {hook: body}) if is_meta else type
+    value = base({"n": 1})
+    value.__class__ = meta("Hooked", (base,), {"__slots__": ()} if is_meta else {"__slots__": (), hook: body})
+    return value
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize("is_meta", [False, True], ids=["object", "class"])
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_a_record_whose_hooks_raise_anything_is_an_answer_and_gives_its_slots_back(
+    executor: ToolExecutor, hook: str, is_meta: bool, error: BaseException
+) -> None:
+    for base in (Row, SlottedRow):
+        value = hooked(base, hook, error, is_meta=is_meta)
+        for returned in (value, [value, 1]):
+            for made in returns(returned):
+                executor.manager.add(made)
+                result = await executor.execute(made.__name__, timeout=5)
+                assert result.success, result.error
+                assert isinstance(result.result, str | list | dict)
+    health = executor.health()
+    assert (health.running, health.queued, health.abandoned, health.lingering) == (0, 0, {}, 0)
+
+
+async def test_a_record_that_answers_for_missing_attributes_is_data(executor: ToolExecutor) -> None:
+    for base in (Row, SlottedRow):
+        for made in returns(hooked(base, "__getattr__", KeyError("x"))):
+            executor.manager.add(made)
+            assert (await executor.execute(made.__name__, timeout=5)).result == {"data": {"n": 1}}
+
+
 @pytest.mark.parametrize("error", RAISED, ids=lambda it: type(it).__name__)
 @pytest.mark.parametrize("name", ["__str__", "__class__", "args", "detail", "exceptions"])
 async def test_an_exception_whose_own_methods_raise_anything_is_an_answer(
@@ -142,11 +190,41 @@ async def test_a_result_that_blocks_when_it_is_asked_is_given_up_at_the_deadline
     value = type("Slow", (Blocks,), {method: lambda self: self.wait()})(release)
     for made in returns(value):
         executor.manager.add(made)
-        result = await executor.execute(made.__name__, timeout=0.02)
+        result = await executor.execute(made.__name__, timeout=0.2)
         assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)
     assert set(value.threads) == {"toolrun"}
     assert sum(executor.health().abandoned.values()) == 4
     release.set()
+
+
+async def test_an_iterator_inside_of_a_result_is_collected_in_a_thread_and_given_up_at_the_deadline(
+    executor: ToolExecutor,
+) -> None:
+    threads, gate = [], threading.Event()
+
+    def rows(waits: bool) -> Iterator[int]:
+        for number in range(3):
+            threads.append(threading.get_ident())
+            yield number
+        if waits:
+            gate.wait(30)
+
+    @executor.manager.add
+    async def quick() -> dict[str, Any]:
+        """Return an iterator in a dict."""
+        return {"rows": rows(waits=False)}
+
+    @executor.manager.add
+    async def slow() -> dict[str, Any]:
+        """Return one that blocks."""
+        return {"rows": [rows(waits=True)]}
+
+    try:
+        assert (await executor.execute("quick")).result == {"rows": [0, 1, 2]}
+        assert (await executor.execute("slow", timeout=0.05)).error_kind is ErrorKind.TIMEOUT
+        assert threading.get_ident() not in threads
+    finally:
+        gate.set()
 
 
 async def test_an_exception_that_blocks_when_it_is_asked_is_given_up_at_the_deadline(executor: ToolExecutor) -> None:
@@ -154,7 +232,7 @@ async def test_an_exception_that_blocks_when_it_is_asked_is_given_up_at_the_dead
     error = exception_with("__str__", lambda self: str(release.wait(10)))
     for made in raises(error):
         executor.manager.add(made)
-        result = await executor.execute(made.__name__, timeout=0.02)
+        result = await executor.execute(made.__name__, timeout=0.2)
         assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)
     release.set()
 
@@ -225,7 +303,7 @@ class Point:
     ],
     ids=lambda it: type(it).__name__,
 )
-def test_only_what_is_plain_and_small_is_settled_on_the_loop(value: object, is_small: bool) -> None:
+def test_only_what_is_plain_and_small_is_finalised_on_the_loop(value: object, is_small: bool) -> None:
     assert is_quick(value, None) is is_small
 
 
@@ -240,22 +318,126 @@ class Odd(Exception):
         return "odd"
 
 
+class Own(ToolError):
+    """Only how it is made is its own."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}", detail="more")
+        self.code = code
+
+
+def detailed(detail: object) -> ToolError:
+    error = ToolError("x")
+    error.detail = detail  # type: ignore[assignment]
+    return error
+
+
+def answering(answer: object) -> ToolError:
+    error = ToolError("x")
+    error.answer = answer
+    return error
+
+
+def with_filename(name: object) -> OSError:
+    error = OSError(2, "no")
+    error.filename = name
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "is_plain"),
     [
         (ValueError("x"), True),
         (ToolError("x"), True),
+        (ToolError("x", side_effects=SideEffects.UNKNOWN, detail="y"), True),
+        (OverloadedError("x"), True),
+        (Own(1), True),
+        (type("Own", (OSError,), {})(2, "no"), True),
+        (asyncio.CancelledError(), True),
         (KeyError("x"), True),
         (FileNotFoundError(2, "no", "file"), True),
         (SystemExit(1), True),
+        (answering(Content([{"type": "text", "text": "x"}])), True),
         (ValueError(object()), False),
         (ValueError("x", ["y" * 1_000_000]), False),
         (Odd(), False),
         (ExceptionGroup("g", [Odd()]), False),
+        (detailed(object()), False),
+        (answering(Content([{"type": "text", "text": "x" * 1_000_000}])), False),
+        (answering(object()), False),
+        (with_filename(object()), False),
+        (type("Forged", (Exception,), {"__module__": "builtins", "with_traceback": None})("x"), False),
+        (type("ToolError", (ToolError,), {"__module__": "toolrun.errors", "answer": property(len)})(""), False),
     ],
 )
 def test_only_the_text_of_a_plain_exception_is_made_on_the_loop(error: BaseException, is_plain: bool) -> None:
     assert is_quick(None, error) is is_plain
+
+
+class Watched:
+    """An attribute of an exception that may be asked for in a thread of ours alone."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+
+    def __get__(self, error: object, kind: object = None) -> Any:
+        self.asked.append(threading.current_thread().name)
+        return self
+
+    def __set__(self, error: object, value: object) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return str(self.__get__(None).asked)
+
+    def __hash__(self) -> int:
+        return id(self.__get__(None))
+
+    def __eq__(self, other: object) -> bool:
+        return self.__get__(None) is other
+
+
+def watched_errors(asked: list[str]) -> Iterator[BaseException]:
+    watched = Watched(asked)
+    yield type("F", (OSError,), {"errno": watched})(2, "no")
+    yield type("F", (SystemExit,), {"code": watched})(2)
+    for name in ("answer", "detail", "kind", "side_effects", "args", "__class__", "__traceback__"):
+        yield type("F", (ToolError,), {name: watched})("x")
+    yield ToolError("x", detail=watched)  # type: ignore[arg-type]
+    for base in (ToolError, OSError, SystemExit, KeyError):
+        yield type("F", (base,), {"__getattribute__": lambda self, name: watched.__get__(None)})("x")
+        meta = type("Meta", (type,), {"__getattribute__": lambda self, name: watched.__get__(None)})
+        yield meta("F", (base,), {})("x")
+
+
+async def test_no_code_of_an_exception_runs_on_the_loop(executor: ToolExecutor) -> None:
+    asked: list[str] = []
+    for error in watched_errors(asked):
+        assert not is_quick(None, error)
+        for made in raises(error):
+            executor.manager.add(made)
+            result = await executor.execute(made.__name__)
+            assert result.error_kind is ErrorKind.TOOL_ERROR
+            assert type(result.error) is str
+            assert type(result.text) is str
+            assert type(result.side_effects) is SideEffects
+    assert set(asked) == {"toolrun"}
+
+
+async def test_what_a_failed_tool_said_all_the_same_is_normalised_in_a_thread(executor: ToolExecutor) -> None:
+    threads: list[str] = []
+
+    class Foreign:
+        def model_dump(self) -> list[int]:
+            threads.append(threading.current_thread().name)
+            return [1]
+
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": "said"}]
+    for made in raises(answering(Content(blocks, {"a": Foreign()}))):  # type: ignore[dict-item]
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__)
+        assert (result.result, result.content) == ({"a": [1]}, ({"type": "text", "text": "said"},))
+    assert set(threads) == {"toolrun"}
 
 
 def large_values() -> list[object]:
@@ -280,12 +462,12 @@ def large_values() -> list[object]:
 
 @pytest.mark.parametrize("value", large_values(), ids=lambda it: type(it).__name__)
 def test_a_large_value_gets_the_same_data_and_text_as_in_one_go(value: object) -> None:
-    settled, error = settle(value, None, "t", 1000)
+    finalised, error = finalise(value, None, "t", 1000)
     assert error is None
-    assert isinstance(settled, Settled)
+    assert isinstance(finalised, Finalised)
     expected = normalise(value)
-    assert settled.data == expected
-    assert settled.text == shorten(render(expected), 1000)
+    assert finalised.data == expected
+    assert finalised.text == shorten(render(expected), 1000)
 
 
 async def test_the_text_of_a_large_result_is_made_before_the_caller_asks(executor: ToolExecutor) -> None:
@@ -295,7 +477,7 @@ async def test_the_text_of_a_large_result_is_made_before_the_caller_asks(executo
     assert result.text == result.rendered == shorten(render(list(range(40_000))), executor.limits.max_result_chars)
 
 
-async def test_a_plain_function_settles_in_its_own_thread(executor: ToolExecutor) -> None:
+async def test_a_plain_function_finalises_in_its_own_thread(executor: ToolExecutor) -> None:
     seen: list[int] = []
 
     class Value:
