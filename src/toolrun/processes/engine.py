@@ -7,10 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """How to start a process so that nothing of it escapes, and what else it needs of the engine."""
+
+    command: Callable[[Path | None], list[str]]
+    """The whole command, given the private temporary directory. Its first process waits for the real one, its child."""
+    plan: Callable[[Path | None], bytes]
+    """What the process reads first, given the same. Made after its start, because its interpreter takes a while."""
+    rung: str
+    """What enforces the walls; `off` if there are none. What the process starts ends with it in any case."""
+    gaps: tuple[str, ...] = ()
+    """What the walls leave open."""
+    has_namespace: bool = False
+    """Whether the kernel ends everything that it started together with it."""
+    has_temporary: bool = False
+    """Whether it needs a temporary directory, which the engine removes afterwards."""
+    on_failure: Callable[[], None] = lambda: None
+    """To be called when the walls cannot be put up after all."""
+    hosts: tuple[str, ...] = ()
+    """The only hosts that it may reach, through a proxy of the engine; empty if it needs no proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +49,10 @@ class ProcessSpec:
     """The complete environment; the engine adds its own variables."""
     input: bytes = field(default=b"", repr=False)
     """What the engine sends to it first."""
-    memory: int | None = None
-    """The limit on address space, in bytes."""
     label: str = ""
     """What `toolrun workers` shows for the process; the name by default."""
+    confinement: Confinement | None = None
+    """None: the program is started as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +65,20 @@ class Exit:
     """The last lines on stderr."""
 
     def describe(self) -> str:
-        """A phrase to follow its name: `ended with exit code 3`, `was killed by SIGKILL`."""
-        if self.code is None:
-            return "ended"
-        if self.code >= 0:
-            return f"ended with exit code {self.code}"
-        try:
-            return f"was killed by {signal.Signals(-self.code).name}"
-        except ValueError:  # a real-time signal has no name
-            return f"was killed by signal {-self.code}"
+        """A phrase to follow its name."""
+        return describe_exit(self.code)
+
+
+def describe_exit(code: int | None) -> str:
+    """`ended with exit code 3`, `was killed by SIGKILL`; the code is negative for a signal, None if unknown."""
+    if code is None:
+        return "ended"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"was killed by signal {-code}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +89,8 @@ class WorkerInfo:
     """`pid 123`, or a node and an actor."""
     memory: int | None
     """Resident bytes, if known."""
+    sandbox: str = ""
+    """What enforces its sandbox: a rung, `off`, or empty for a process that was started as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +103,8 @@ class WorkerStatus:
     """Calls answered so far."""
     running: int
     """Calls not answered yet."""
+    sandbox: str = ""
+    """What enforces its sandbox."""
 
 
 class Listener(Protocol):
@@ -99,8 +130,8 @@ class StatusReporter(Protocol):
 class Worker(Protocol):
     """A started process."""
 
-    def send(self, data: bytes, *, coalesce: bool = False) -> None:
-        """Write to its stdin as soon as the pipe takes it. Ignored after the process has ended.
+    def send(self, data: bytes, *, coalesce: bool = False) -> bool:
+        """Write to its stdin as soon as the pipe takes it. False if the process certainly gets nothing of it.
 
         With `coalesce`, the write may wait for the loop's next iteration, to go out in one piece with others.
         """

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Final
+
+from toolrun.processes.child_environment import child_environment
+from toolrun.processes.engine import describe_exit
+
+_SESSION: Final = re.compile(r"(?:XDG|DBUS|PULSE|PIPEWIRE|ALSA|JACK|ESPEAK)_\w+|AUDIODEV|DISPLAY|USER|LOGNAME|TMPDIR")
+"""Where a program finds the user's session and its sound server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class Finished:
     def complaint(self) -> str:
         """Its last line on stderr, or how it ended."""
         lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
-        return lines[-1][:200] if lines else f"it ended with code {self.code}"
+        return lines[-1][:200] if lines else f"it {describe_exit(self.code)}"
 
 
 async def run_program(
@@ -42,7 +49,8 @@ async def run_program(
 ) -> Finished:
     """Run a program and wait for its end. A timeout or a cancellation kills its whole process group.
 
-    `variables` are added to the environment. Raises TimeoutError, and OSError if the program cannot be started.
+    It gets the variables that every program needs, those of the user's session, and `variables`. Raises TimeoutError,
+    and OSError if the program cannot be started.
     """
     with ExitStack() as files:
         given, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
@@ -54,7 +62,7 @@ async def run_program(
                 stdin=given,
                 stdout=output,
                 stderr=errors,
-                env={**os.environ, **variables} if variables else None,
+                env=child_environment(os.environ, _is_of_session) | dict(variables or {}),
                 start_new_session=True,
             )
         )
@@ -66,6 +74,10 @@ async def run_program(
         finally:
             await _to_its_end(_end(starting))
         return Finished(code, _content(output, max_output), _content(errors, 1 << 16).decode("utf-8", "replace"))
+
+
+def _is_of_session(name: str) -> bool:
+    return _SESSION.fullmatch(name) is not None
 
 
 async def _end(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:

@@ -1,6 +1,10 @@
 """The worker processes of this machine, read from the system's process table and not from the programs they belong to.
 
 A process shows its tag and its label in its environment (`tag.py`). Its host publishes the status (`status_file.py`).
+
+A worker that is supervised (`worker/sandbox.py`, bubblewrap) is not the child of its host, but has a first process
+between them, which only waits. In a PID namespace there is also a PID 1, and the worker is PID 2; without one, the
+worker is the oldest child of the first process. Those who wait are not counted.
 """
 
 from __future__ import annotations
@@ -19,6 +23,10 @@ from toolrun.processes.tag import LABEL, TAG, host_of
 
 _ACTIVITIES: Final = {"R": "running", "S": "waiting", "D": "waiting", "I": "waiting", "T": "stopped", "t": "stopped"}
 _ORPHANED: Final = "(left behind by a worker)"
+_SUPERVISING: Final = b"/worker/__main__.py\0--sandbox\0"
+"""In the command line of a first process."""
+_INIT, _WORKER = 1, 2
+"""Pids in a namespace of our own."""
 PROC = Path("/proc")
 """Where the system shows its processes."""
 
@@ -33,7 +41,7 @@ class WorkerProcess:
     """The path of the script; for an isolated function the path of its module and its name; for a server its name."""
     pid: int
     host: int
-    """The parent process: the program that started the worker, or 1 if that has ended."""
+    """The program that started the worker, or 1 if that has ended."""
     activity: str
     """What the process does, for a call or not: running, waiting or stopped."""
     age: float
@@ -55,7 +63,13 @@ class _Process:
     memory: int
     tag: str
     label: str
-    """Empty for a descendant of a worker."""
+    """Empty for a process that is not a child of the host."""
+    own_pid: int
+    """The number that it has for itself."""
+    depth: int
+    """How many PID namespaces it is in."""
+    is_supervising: bool
+    """Whether it waits for the worker, its child or grandchild."""
 
 
 def is_supported() -> bool:
@@ -72,22 +86,38 @@ def find_workers() -> list[WorkerProcess]:
     status: dict[str, WorkerStatus] = {}
     for host in {leader.parent for leader in leaders}:
         status |= read_status(PROC / str(host))
-    found = [_worker(leader, groups[leader.tag], status.get(leader.tag)) for leader in leaders]
-    return sorted(found, key=lambda worker: (-worker.age, worker.pid))
+    found = (_worker(leader, groups[leader.tag], status.get(leader.tag)) for leader in leaders)
+    return sorted(filter(None, found), key=lambda worker: (-worker.age, worker.pid))
 
 
-def _worker(leader: _Process, group: list[_Process], status: WorkerStatus | None) -> WorkerProcess:
+def _worker(leader: _Process, group: list[_Process], status: WorkerStatus | None) -> WorkerProcess | None:
+    worker, group = _supervised(leader, group) if leader.is_supervising else (leader, group)
+    if worker is None:
+        return None
     return WorkerProcess(
         tag=leader.tag,
         label=leader.label or _ORPHANED,
-        pid=leader.pid,
+        pid=worker.pid,
         host=leader.parent,
-        activity=leader.activity,
+        activity=worker.activity,
         age=leader.age,
         memory=sum(process.memory for process in group),
         processes=len(group),
         status=status,
     )
+
+
+def _supervised(first: _Process, group: list[_Process]) -> tuple[_Process | None, list[_Process]]:
+    """The worker behind its first process, and all that do not just wait for it.
+
+    None for a moment after the start, and at the end, while the first process makes sure that nothing is left.
+    """
+    inside = {process.own_pid: process for process in group if process.depth == first.depth + 1}
+    worker = inside.get(_WORKER)
+    if worker is None:
+        children = [process for process in group if process.parent == first.pid and process is not inside.get(_INIT)]
+        worker = max(children, key=lambda process: (process.age, -process.pid), default=None)
+    return worker, [process for process in group if process not in (first, inside.get(_INIT))]
 
 
 def _tagged() -> Iterator[_Process]:
@@ -112,6 +142,7 @@ def _read(entry: Path, uptime: float) -> _Process | None:
         return None
     # The name of the program, which may contain anything, stands in parentheses before the fields.
     fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    numbers = _pids(entry.name)
     return _Process(
         pid=int(entry.name),
         parent=int(fields[1]),
@@ -119,14 +150,48 @@ def _read(entry: Path, uptime: float) -> _Process | None:
         age=max(0.0, uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")),
         memory=int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
         tag=tag,
-        label=variables.get(LABEL, "") if _innermost_pid(fields[1]) == host_of(tag) else "",
+        label=variables.get(LABEL, "") if innermost_pid(fields[1]) == host_of(tag) else "",
+        own_pid=int(numbers[-1]),
+        depth=len(numbers),
+        is_supervising=_is_supervising(entry),
     )
 
 
-def _innermost_pid(pid: str) -> str:
+def _is_supervising(entry: Path) -> bool:
+    with suppress(OSError):
+        return _SUPERVISING in (entry / "cmdline").read_bytes()
+    return False
+
+
+def supervised_pid(first: int) -> int | None:
+    """The worker behind its first process, if it was started and the system shows it."""
+    depth = len(_pids(str(first)))
+    for child in _children(str(first)):
+        numbers = _pids(child)
+        if len(numbers) == depth or int(numbers[-1]) == _WORKER:
+            return int(child)  # without a namespace: the oldest
+        for grandchild in _children(child):  # of bubblewrap, whose PID 1 starts the worker
+            if int(_pids(grandchild)[-1]) == _WORKER:
+                return int(grandchild)
+    return None
+
+
+def _children(pid: str) -> list[str]:
+    """The oldest first."""
+    with suppress(OSError):
+        return (PROC / pid / "task" / pid / "children").read_text().split()
+    return []
+
+
+def innermost_pid(pid: str) -> str:
     """The number that a process has for itself, which in a container is not the one that it has here."""
+    return _pids(pid)[-1]
+
+
+def _pids(pid: str) -> list[str]:
+    """The numbers of a process in the PID namespaces that it is in, from here inwards."""
     with suppress(OSError):
         for line in (PROC / pid / "status").read_text(errors="replace").splitlines():
             if line.startswith("NSpid:"):
-                return line.split()[-1]
-    return pid
+                return line.split()[1:]
+    return [pid]

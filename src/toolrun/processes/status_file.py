@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.processes.engine import Listener, StatusReporter, WorkerStatus
+from toolrun.processes.forked_child import no_fork
 
 _NAME: Final = "toolrun-workers"
 _LINK: Final = f"/memfd:{_NAME} (deleted)"
@@ -56,6 +57,12 @@ class StatusFile:
             os.close(self._file)
         self._timer, self._file, self._content = None, None, b""
 
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: the workers are not its own."""
+        if self._file is not None:
+            os.close(self._file)
+        self._workers, self._timer, self._file = {}, None, None
+
     def _update_in(self, delay: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -65,7 +72,7 @@ class StatusFile:
     def _update(self) -> None:
         content = json.dumps({tag: astuple(worker.status()) for tag, worker in self._workers.items()}).encode()
         if content != self._content:
-            with suppress(OSError):  # no descriptor or no memory left: the next update tries again
+            with no_fork, suppress(OSError):  # no descriptor or no memory left: the next update tries again
                 self._write(content)
                 self._content = content
         self._update_in(_INTERVAL)
@@ -102,4 +109,9 @@ def _read(file: Path) -> dict[str, WorkerStatus]:
         if str(Path(f"/proc/self/fd/{opened.fileno()}").readlink()) != _LINK:
             return {}
         content = json.loads(opened.read())
-    return {tag: WorkerStatus(str(state), int(calls), int(running)) for tag, (state, calls, running) in content.items()}
+    return {tag: _status(*values) for tag, values in content.items()}
+
+
+def _status(state: object, calls: int, running: int, sandbox: object = "", *_: object) -> WorkerStatus:
+    """Of a program with this version of toolrun, an older one, or a newer one that tells more."""
+    return WorkerStatus(str(state), int(calls), int(running), str(sandbox))

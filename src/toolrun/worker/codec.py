@@ -20,7 +20,7 @@ def _refuse_constant(name: str) -> object:
 def _one_step(value: object) -> object:
     from . import normalise
 
-    return normalise.step(value)
+    return normalise.step_in_result(value)
 
 
 class _Reading:
@@ -72,14 +72,17 @@ def decode(line: bytes) -> Any:
     return json.loads(text, parse_constant=_refuse_constant)  # raises an error that says what is wrong
 
 
-def encode(value: object) -> bytes:
-    """Any value as JSON. An object that has no form in JSON is written as its text, NaN as null."""
+def encode(value: object, *, collects: bool = False) -> bytes:
+    """Any value as JSON. An object that has no form in JSON is written as its text, NaN as null.
+
+    `collects`: an iterator is written as what it yields. Raises what it raises, and EndlessStreamError.
+    """
     try:
         return _encode(value)
-    except Exception:  # noqa: BLE001  NaN, cycles, lone surrogates, foreign objects' own methods
+    except Exception:  # noqa: BLE001  NaN, cycles, lone surrogates, iterators, foreign objects' own methods
         from . import normalise
 
-        return _standard(normalise.walk(value))
+        return _standard(normalise.walk(value, collects=collects))
 
 
 def _standard(value: object) -> bytes:
@@ -97,7 +100,8 @@ def use_orjson() -> None:
     except ImportError:
         return
     # Its own reading of dataclasses lacks fields of a base with slots, and has attributes that are not fields.
-    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+    # That of numpy writes a missing time as 1970.
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
     def encode_faster(value: object) -> bytes:
         try:

@@ -13,7 +13,8 @@ import threading
 
 from . import codec, script
 from .event_loop import event_loop
-from .serve import Call, Worker, current, failure, log_traceback, may_be_stream, success
+from .reply import failure, success
+from .serve import ScriptWorker, WorkerCall, current, log_traceback, may_be_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,17 +28,17 @@ _BATCH = 16
 class ConcurrentServer:
     """Serves until the input ends. `limit` is for threads; for tasks the host keeps to it."""
 
-    def __init__(self, worker: Worker, limit: int) -> None:
+    def __init__(self, worker: ScriptWorker, limit: int) -> None:
         self._worker = worker
         self._port = worker.port
         self._limit = limit
         self._loop = event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._threads = 0
-        self._queue: queue.SimpleQueue[tuple[contextvars.Context, Call]] = queue.SimpleQueue()
-        self._waiting: dict[int, Call] = {}
+        self._queue: queue.SimpleQueue[tuple[contextvars.Context, WorkerCall]] = queue.SimpleQueue()
+        self._waiting: dict[int, WorkerCall] = {}
         """Calls that no thread has started. Whoever pops one, a thread or a cancellation, owns it."""
-        self._threaded: dict[int, Call] = {}
+        self._threaded: dict[int, WorkerCall] = {}
         """All calls that need a thread."""
         self._has_flush = False
         self._unsent = 0
@@ -77,7 +78,7 @@ class ConcurrentServer:
 
     # Async functions.
 
-    def _start_task(self, call: Call, coroutine: Any) -> None:
+    def _start_task(self, call: WorkerCall, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks[call.id] = task
         task.add_done_callback(lambda task: self._end_task(call, task))
@@ -91,7 +92,7 @@ class ConcurrentServer:
             known = self._is_inline[function] = bool(is_coroutine) and not _awaits(code)
         return known
 
-    def _run_inline(self, call: Call) -> None:
+    def _run_inline(self, call: WorkerCall) -> None:
         current.set(call)
         try:
             coroutine = self._worker.functions[str(call.function)](**self._worker.arguments(call))
@@ -112,22 +113,22 @@ class ConcurrentServer:
         else:
             self._flush_soon()
 
-    async def _run_async(self, call: Call) -> None:
+    async def _run_async(self, call: WorkerCall) -> None:
         current.set(call)
         await self._answer(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
 
-    async def _finish(self, call: Call, awaitable: Awaitable[Any]) -> None:
+    async def _finish(self, call: WorkerCall, awaitable: Awaitable[Any]) -> None:
         """Await what a function that is not async has returned."""
         current.set(call)
         await self._answer(call, awaitable)
 
-    async def _answer(self, call: Call, awaitable: Awaitable[Any]) -> None:
+    async def _answer(self, call: WorkerCall, awaitable: Awaitable[Any]) -> None:
         result = await awaitable
         if may_be_stream(result):
             result = await _collected(result)
         self._port.post(call, success(call, result), last=True)
 
-    def _end_task(self, call: Call, task: asyncio.Task[None]) -> None:
+    def _end_task(self, call: WorkerCall, task: asyncio.Task[None]) -> None:
         self._tasks.pop(call.id, None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
@@ -150,7 +151,7 @@ class ConcurrentServer:
 
     # Other functions.
 
-    def _start_threaded(self, call: Call) -> None:
+    def _start_threaded(self, call: WorkerCall) -> None:
         self._waiting[call.id] = self._threaded[call.id] = call
         if self._threads < min(self._limit, len(self._threaded)):
             self._threads += 1
@@ -163,7 +164,7 @@ class ConcurrentServer:
             if self._waiting.pop(call.id, None) is not None:
                 context.run(self._run, call)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: WorkerCall) -> None:
         current.set(call)
         caught: BaseException | None = None
         try:

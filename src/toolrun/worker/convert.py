@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .hint import TypeSpec
+    from .type_spec import TypeSpec
 
     Convert = Callable[[Any], Any]
     RecordField = tuple[str, TypeSpec, bool]

@@ -6,14 +6,15 @@ import sys
 
 from . import script
 from .convert import misfit
-from .hint import PLAIN, Problem, Reader, TypeSpec, name_of
+from .hint import HintReader
+from .type_spec import PLAIN, HintProblem, TypeSpec, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .hint import Schema
+    from .type_spec import Schema
 
 MISSING: Any = object()
 """The hint or the default of a parameter that has none."""
@@ -58,7 +59,7 @@ class FunctionSpec:
         """Of the values of other names, if those do not take every value."""
         self.factories: dict[str, Callable[[], Any]] = {}
         """What makes the defaults of parameters that are written `= Field(default=…)`."""
-        self.problems: list[tuple[str, Problem]] = []
+        self.problems: list[tuple[str, HintProblem]] = []
         """What cannot be expressed, each with its parameter."""
 
 
@@ -100,7 +101,7 @@ def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None 
     required: list[str] = []
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": bool(parameters.rest)}
     spec = FunctionSpec(schema)
-    reader = Reader(parameters.scope)
+    reader = HintReader(parameters.scope)
     if parameters.rest_hint is not MISSING:
         _read_rest(parameters, reader, spec)
     for name, given in parameters.hints.items():
@@ -110,7 +111,7 @@ def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None 
         read = _ANY if wanted is MISSING else _plain(wanted)
         if read is None:
             read = reader.read_parameter(wanted)
-            _take_problems(spec, name, reader)
+            _add_problems(spec, name, reader)
         properties[name] = own = dict(read.schema)
         own.pop("default", None)
         if descriptions and not read.is_described and name in descriptions:
@@ -131,7 +132,7 @@ def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None 
     return spec
 
 
-def _read_rest(parameters: Parameters, reader: Reader, spec: FunctionSpec) -> None:
+def _read_rest(parameters: Parameters, reader: HintReader, spec: FunctionSpec) -> None:
     """`**rest: int` says what all other values are; `**rest: Unpack[Options]` has the fields of a TypedDict."""
     try:
         hint = reader.resolve(parameters.rest_hint)
@@ -141,10 +142,13 @@ def _read_rest(parameters: Parameters, reader: Reader, spec: FunctionSpec) -> No
         from .fields import fields_of
 
         try:
-            found = list(fields_of(reader.resolve(hint.__args__[0])))
+            options = reader.resolve(hint.__args__[0])
+            if not hasattr(options, "__required_keys__"):
+                raise TypeError(f"{getattr(options, '__name__', options)} is none")
+            found = list(fields_of(options))
         except Exception as error:  # noqa: BLE001  as above
             reason = f"the fields of its TypedDict cannot be read ({error})"
-            spec.problems.append((parameters.rest, Problem(reason, "any name is accepted")))
+            spec.problems.append((parameters.rest, HintProblem(reason, "any name is accepted")))
             return
         spec.schema["additionalProperties"] = False
         for field in found:
@@ -154,14 +158,14 @@ def _read_rest(parameters: Parameters, reader: Reader, spec: FunctionSpec) -> No
                     parameters.optional.add(field.name)
         return
     read = reader.read_parameter(hint)
-    _take_problems(spec, parameters.rest, reader)
+    _add_problems(spec, parameters.rest, reader)
     if read.schema:
         spec.schema["additionalProperties"] = read.schema
     if read.convert is not None:
         spec.rest = read
 
 
-def _take_problems(spec: FunctionSpec, name: str, reader: Reader) -> None:
+def _add_problems(spec: FunctionSpec, name: str, reader: HintReader) -> None:
     spec.problems += [(name, problem) for problem in reader.problems]
     reader.problems.clear()
 
@@ -239,7 +243,8 @@ def parameters_of(function: Any) -> Parameters:
     """Raises ValueError for some functions that are written in C."""
     target = script.unwrapped(function)
     code = getattr(target, "__code__", None)
-    if code is None or hasattr(function, "__signature__") or hasattr(target, "__self__"):
+    is_bound = hasattr(function, "__self__") or hasattr(target, "__self__")  # a decorator may stand between
+    if code is None or hasattr(function, "__signature__") or is_bound:
         return _inspected(function)
     count = code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames[:count]

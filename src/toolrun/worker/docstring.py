@@ -13,11 +13,13 @@ _SECTIONS = (
     "examples?|notes?|warnings?|attributes|see also|references|todo"
 )
 _PARAMETERS = {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"}
-_GOOGLE = re.compile(rf"^({_SECTIONS}):[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_NUMPY = re.compile(rf"^({_SECTIONS})[ \t]*\n-{{3,}}[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_SPHINX = re.compile(r"^:(\w+)(?:\s+[^:\n]*?)??(?:\s+\*{0,2}(\w+))?:[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
-_GOOGLE_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
+
+# `re` compiles these when they are first used: a program whose tools have docstrings of one line does not pay for them.
+_GOOGLE = rf"(?im)^({_SECTIONS}):[ \t]*$"
+_NUMPY = rf"(?im)^({_SECTIONS})[ \t]*\n-{{3,}}[ \t]*$"
+_SPHINX = r"(?m)^:(\w+)(?:\s+[^:\n]*?)??(?:\s+\*{0,2}(\w+))?:[ \t]*(.*(?:\n[ \t]+.*)*)"
+_GOOGLE_ITEM = r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$"
+_NUMPY_ITEM = r"^\*{0,2}(\w+)\s*(?::.*)?$"
 
 
 def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
@@ -28,7 +30,7 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
         return docstring.strip(), {}
     text = inspect.cleandoc(docstring)
     for header, item in ((_NUMPY, _NUMPY_ITEM), (_GOOGLE, _GOOGLE_ITEM)):
-        found = list(header.finditer(text))
+        found = list(re.finditer(header, text))
         if found:
             parameters: dict[str, str] = {}
             for place, match in enumerate(found):
@@ -36,14 +38,14 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
                 if match[1].lower() in _PARAMETERS:
                     parameters.update(_items(text[match.end() : end].split("\n"), item))
             return text[: found[0].start()].strip(), parameters
-    fields = list(_SPHINX.finditer(text))
+    fields = list(re.finditer(_SPHINX, text))
     if fields:
         named = {match[2]: _joined(match[3].split("\n")) for match in fields if match[1] == "param" and match[2]}
         return text[: fields[0].start()].strip(), named
     return text.strip(), {}
 
 
-def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
+def _items(lines: list[str], item: str) -> dict[str, str]:
     """The items of a section: a name at the section's own indentation, its text on that line and deeper ones."""
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     found: dict[str, list[str]] = {}
@@ -52,7 +54,7 @@ def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
         indent = len(line) - len(line.lstrip())
         if line.strip() and indent < indents[0]:
             break
-        match = item.match(line.strip()) if line.strip() and indent == indents[0] else None
+        match = re.match(item, line.strip()) if line.strip() and indent == indents[0] else None
         if match:
             current = found.setdefault(match[1], [match[2]] if match.re.groups > 1 else [])
         elif current is not None:

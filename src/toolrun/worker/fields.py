@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from . import normalise
-from .hint import name_of
+from .type_spec import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .hint import Schema, TypeSpec
+    from .type_spec import Schema, TypeSpec
 
 
 class Field:

@@ -2,7 +2,7 @@
 
 With the standard library only, and without importing it: a hint can only be of a type whose module has been imported
 already. What is beyond that (pydantic models, constraints, foreign types) is pydantic's, if the environment has it;
-what nobody can express is `{}` and a `Problem`, and takes values as they come.
+what nobody can express is `{}` and a `HintProblem`, and takes values as they come.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from __future__ import annotations
 import sys
 
 from . import convert as of
+from .type_spec import PLAIN, HintProblem, TypeSpec, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .convert import Convert
-
-    Schema = dict[str, Any]
+    from .type_spec import Schema
 
 _ARRAYS = {"list", "List", "Sequence", "MutableSequence", "Iterable", "Collection", "Container"}
 _SETS = {"set": set, "frozenset": frozenset, "Set": set, "MutableSet": set, "AbstractSet": set, "FrozenSet": frozenset}
 _OBJECTS = {"dict", "Dict", "Mapping", "MutableMapping"}
-_TYPING = {"types", "typing", "typing_extensions"}
 _GENERICS = {"UnionType", "Union", "_UnionGenericAlias", "_LiteralGenericAlias"}
 """The types of unions and literals."""
 _QUALIFIERS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
@@ -42,70 +40,13 @@ _FIELD_TEXTS = {"annotation", "default", "default_factory", "description"}
 """What pydantic's `Field` may be given that constrains nothing."""
 
 
-class TypeSpec:
-    """What a hint means: a schema, and how a value is made."""
-
-    __slots__ = ("as_is", "convert", "dump", "exact", "is_described", "names", "note", "schema")
-
-    def __init__(
-        self, schema: Schema, convert: Convert | None = None, exact: type | None = None, *, as_is: bool = False
-    ) -> None:
-        self.schema = schema
-        self.convert = convert
-        """None if every value will do."""
-        self.exact = exact
-        """Values of this very type need no conversion."""
-        self.as_is = as_is or convert is None
-        """Whether a value that fits the schema needs none either, which is of use to those who have checked it."""
-        self.dump: Convert | None = None
-        """What makes JSON of a value, where the type has a way of its own."""
-        self.is_described = False
-        """Whether the hint itself says what the value is for."""
-        self.names: frozenset[str] = frozenset()
-        """The fields of a record."""
-        self.note = ""
-        """A rule that the schema cannot express, for its description."""
-
-    def described(self, description: str) -> Schema:
-        """What the schema says of the value: what it is for, and the rule."""
-        text = "\n".join(filter(None, (description, self.note)))
-        return {"description": text} if text else {}
-
-
-class Problem:
-    """What in a hint cannot be expressed."""
-
-    def __init__(self, reason: str, consequence: str = "", detail: str = "") -> None:
-        self.reason = reason
-        self.consequence = consequence
-        self.detail = detail
-        """The reason that pydantic gives."""
-
-    def __str__(self) -> str:
-        return f"{self.reason}; {self.consequence}" if self.consequence else self.reason
-
-
-PLAIN: dict[object, TypeSpec] = {
-    str: TypeSpec({"type": "string"}, of.text, str, as_is=True),
-    int: TypeSpec({"type": "integer"}, of.integer, int),
-    float: TypeSpec({"type": "number"}, of.number, float),
-    bool: TypeSpec({"type": "boolean"}, of.boolean, bool, as_is=True),
-    type(None): TypeSpec({"type": "null"}, of.null, type(None), as_is=True),
-    list: TypeSpec({"type": "array"}, of.array(None), list, as_is=True),
-    dict: TypeSpec({"type": "object"}, of.mapping(None, None), dict, as_is=True),
-    object: TypeSpec({}),
-}
-"""The hints that most parameters have."""
-PLAIN[None] = PLAIN[type(None)]
-
-
-class Reader:
+class HintReader:
     """Reads the hints of one function."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.definitions: Schema = {}
         """Schemas that hints refer to: those of types that contain themselves, and pydantic's."""
-        self.problems: list[Problem] = []
+        self.problems: list[HintProblem] = []
         self._scope = scope
         self._open: dict[type, TypeSpec] = {}
         self._recursive: dict[type, str] = {}
@@ -162,7 +103,7 @@ class Reader:
         return self.read(hint)
 
     def _give_up(self, reason: str) -> TypeSpec:
-        self.problems.append(Problem(reason, "any value is accepted", self._pydantic_reason))
+        self.problems.append(HintProblem(reason, "any value is accepted", self._pydantic_reason))
         return TypeSpec({})
 
     def _read_annotated(self, hint: Any) -> TypeSpec:
@@ -172,7 +113,7 @@ class Reader:
         if any(map(_is_constraint, others)):
             spec = self._adapt(hint)
             if spec is None:
-                self.problems.append(Problem("its constraints are not checked", detail=self._pydantic_reason))
+                self.problems.append(HintProblem("its constraints are not checked", detail=self._pydantic_reason))
         spec = spec or self.read(hint.__origin__)
         found = (getattr(item, "description", None) or getattr(item, "documentation", None) for item in others)
         description = " ".join(texts) or next((text for text in found if isinstance(text, str)), "")
@@ -189,7 +130,9 @@ class Reader:
         if name in ("Union", "UnionType") and arguments:
             return self._read_union(hint, arguments)
         if name == "Literal":
-            return _literal(arguments)
+            return _literal(arguments) or self._give_up("an option of Literal has no form in JSON")
+        if name in ("type", "Type"):
+            return self._give_up("a class has no form in JSON")
         if name in _QUALIFIERS and arguments:
             return self.read(arguments[0])
         if name == "TypeVar":
@@ -321,20 +264,6 @@ class _Item:
 
     def schema_as(self, keyword: str) -> Schema:
         return {} if self._schema is None else {keyword: self._schema}
-
-
-def name_of(hint: Any) -> str:
-    """What a generic hint is called in `typing`, `collections.abc` or `builtins`; empty for any other."""
-    if hint is getattr(sys.modules.get("typing"), "Any", None):
-        return "Any"
-    kind = type(hint)
-    if kind.__name__ in ("UnionType", "Union", "TypeVar") and kind.__module__ in _TYPING:
-        return kind.__name__
-    origin = getattr(hint, "__origin__", hint)
-    if isinstance(origin, type):
-        known = ("builtins", "collections", "collections.abc", "typing")
-        return origin.__name__ if origin.__module__ in known else ""
-    return str(getattr(origin, "_name", None) or "")
 
 
 def _is_constraint(item: Any) -> bool:

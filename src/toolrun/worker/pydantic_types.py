@@ -10,7 +10,7 @@ from typing import Any
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .convert import Convert
-    from .hint import Schema
+    from .type_spec import Schema
 
 _PORTABLE = re.compile(
     r"""\^? (?:
@@ -41,10 +41,10 @@ def adapt(hint: Any, definitions: Schema) -> tuple[Any, Schema, str]:
     if any(definitions.get(name, made) != made for name, made in schema.get("$defs", {}).items()):
         schema = adapter.json_schema(ref_template=f"#/$defs/{len(definitions)}.{{model}}")
         schema["$defs"] = {f"{len(definitions)}.{name}": it for name, it in schema["$defs"].items()}
-    return adapter, schema, take_patterns(schema, adapter)
+    return adapter, schema, move_patterns(schema, adapter)
 
 
-def take_patterns(schema: Schema, source: Any) -> str:
+def move_patterns(schema: Schema, source: Any) -> str:
     """Move patterns that JSON Schema would read otherwise into descriptions. `source` is an adapter or a model.
 
     The pattern is pydantic's, and pydantic judges it when it makes the value. Returns the rule of the schema's own
@@ -61,7 +61,7 @@ def take_patterns(schema: Schema, source: Any) -> str:
         if not isinstance(part, dict):
             continue
         if is_schema:
-            found = _take_pattern(part, is_python)
+            found = _move_pattern(part, is_python)
             if found and part is schema:
                 rule = found
             elif found:
@@ -73,7 +73,7 @@ def take_patterns(schema: Schema, source: Any) -> str:
     return rule
 
 
-def _take_pattern(part: Schema, is_python: bool) -> str:
+def _move_pattern(part: Schema, is_python: bool) -> str:
     keys = part.get("patternProperties")
     if isinstance(keys, dict) and len(keys) == 1 and not _is_portable(next(iter(keys)), is_python):
         ((pattern, values),) = part.pop("patternProperties").items()

@@ -17,16 +17,20 @@ _UNBOUND = (
     "it is the method '{method}' of the class '{owner}' without an object, so that a model would have to pass one; "
     "make an object and use its bound method, as {owner}(…).{method}"
 )
+_OBJECT = (
+    "its first parameter '{name}' is an object, which a model cannot pass, as of a method without its object; "
+    "use the bound method of an object"
+)
 
 
-class Script:
+class LoadedScript:
     def __init__(self, sha256: str, functions: dict[str, Callable[..., Any]], skipped: list[dict[str, str]]) -> None:
         self.sha256 = sha256
         self.functions = functions
         self.skipped = skipped
 
 
-def load(path: str, source: bytes | None = None) -> Script:
+def load(path: str, source: bytes | None = None) -> LoadedScript:
     """Execute the file as a module that is not `__main__`. Raises whatever it raises.
 
     `source` is its content; if it is not given, the file is read.
@@ -49,7 +53,7 @@ def load(path: str, source: bytes | None = None) -> Script:
     sys.modules[name] = module  # dataclasses, pickle and others look up a class's module by its name
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     functions, skipped = find_functions(module)
-    return Script(_sha256(source), functions, skipped)
+    return LoadedScript(_sha256(source), functions, skipped)
 
 
 def _sha256(data: bytes) -> str:
@@ -127,15 +131,19 @@ def unbound_method(function: Any) -> str:
         name = getattr(getattr(function, "__func__", None) or getattr(function, "func", None), "__qualname__", "")
         owner, _, method = name.rpartition(".")
         return _UNBOUND.format(owner=owner.rpartition(".")[2] or "Class", method=method or "method")
+    if type(function).__name__ == "partial":
+        is_filled = function.args or not {"self", "cls"}.isdisjoint(function.keywords)
+        return "" if is_filled else unbound_method(function.func)
     target = unwrapped(function)
     path = str(getattr(function, "__qualname__", "")).split(".")
     code = getattr(target, "__code__", None)
-    is_in_class = len(path) > 1 and path[-2] != "<locals>"
-    if not is_in_class or code is None or hasattr(function, "__self__") or not code.co_argcount:
+    if code is None or hasattr(function, "__self__") or not code.co_argcount:
         return ""
-    if isinstance(function, staticmethod) or (
-        code.co_varnames[0] not in ("self", "cls") and _is_static(target, path) is not False
-    ):
+    first = code.co_varnames[0]
+    if len(path) < 2 or path[-2] == "<locals>":  # put on a class later, or made by a decorator that does not say so
+        has_hint = first in getattr(target, "__annotations__", ())
+        return _OBJECT.format(name=first) if first in ("self", "cls") and not has_hint else ""
+    if isinstance(function, staticmethod) or (first not in ("self", "cls") and _is_static(target, path) is not False):
         return ""
     return _UNBOUND.format(owner=path[-2], method=path[-1])
 

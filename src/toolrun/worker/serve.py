@@ -13,11 +13,11 @@ from _contextvars import ContextVar
 from _thread import allocate_lock
 
 from . import codec, script
+from .reply import failure, frames_of, refusal_of, success, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
     from typing import Any, NoReturn
 
 _SMALL, _LARGE = 1 << 16, 1 << 20
@@ -32,13 +32,14 @@ class UnknownFunctionError(Exception):
     raised = ("toolrun.UnknownFunction",)
 
 
-class Call:
+class WorkerCall:
     """A request in progress."""
 
-    __slots__ = ("config", "function", "id", "is_open", "kwargs", "secrets")
+    __slots__ = ("config", "function", "id", "is_open", "key", "kwargs", "secrets")
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.id: int = request["id"]
+        self.key: str = request.get("key") or os.urandom(16).hex()  # of a host that sends none
         self.function = request.get("function")
         self.kwargs: dict[str, Any] = request.get("kwargs") or {}
         self.config: dict[str, Any] = request.get("config") or {}
@@ -47,14 +48,14 @@ class Call:
         """Until its answer is posted; the host has forgotten a call that it has the answer to."""
 
 
-current: ContextVar[Call] = ContextVar("call")
+current: ContextVar[WorkerCall] = ContextVar("call")
 """The call of this task or thread, where calls overlap."""
-serial_call: Call | None = None
+serial_call: WorkerCall | None = None
 """The call that runs, where calls do not overlap: threads that a tool starts do not inherit a context."""
 port: Port | None = None
 
 
-def running_call() -> Call | None:
+def running_call() -> WorkerCall | None:
     """For toolrun_sdk."""
     return serial_call or current.get(None)
 
@@ -119,7 +120,7 @@ class Port:
             self._parts.append(rest)
         return lines
 
-    def take(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """The first bytes of the input. Ends the process if the input ends before."""
         data = b""
         while len(data) < size:
@@ -129,7 +130,7 @@ class Port:
             data += chunk
         return data
 
-    def post(self, call: Call, data: bytes, *, last: bool = False) -> None:
+    def post(self, call: WorkerCall, data: bytes, *, last: bool = False) -> None:
         """Have `data` sent with the next flush, unless the call was answered before."""
         with self._lock:
             if call.is_open:
@@ -173,7 +174,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-class Worker:
+class ScriptWorker:
     """The functions of a script, and how to call them."""
 
     def __init__(self, port: Port, functions: dict[str, Callable[..., Any]]) -> None:
@@ -182,7 +183,7 @@ class Worker:
         self._bindings: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self._loop: Any = None
 
-    def accept(self, line: bytes, cancel: Callable[[int], None]) -> Call | None:
+    def accept(self, line: bytes, cancel: Callable[[int], None]) -> WorkerCall | None:
         """The call that a line asks for. A line that is not a call is answered or logged here."""
         try:
             request = codec.decode(line)
@@ -194,22 +195,22 @@ class Worker:
                 if request.get("cancel") is True:
                     cancel(request["id"])
                     return None
-                call = Call(request)
+                call = WorkerCall(request)
                 if call.function in self.functions:
                     return call
                 self.refuse(call, UnknownFunctionError(f"there is no function '{call.function}' in the script"))
                 return None
         if isinstance(request, dict) and type(request.get("id")) is int:
-            self.refuse(Call({"id": request["id"]}), InvalidRequestError(reason))
+            self.refuse(WorkerCall({"id": request["id"]}), InvalidRequestError(reason))
         else:
             log("warning", f"the worker was sent {reason}", {"line": line[:100].decode("utf-8", "replace")})
         return None
 
-    def refuse(self, call: Call, error: BaseException) -> None:
+    def refuse(self, call: WorkerCall, error: BaseException) -> None:
         self.port.post(call, failure(call, error), last=True)
         self.port.flush()
 
-    def arguments(self, call: Call) -> dict[str, Any]:
+    def arguments(self, call: WorkerCall) -> dict[str, Any]:
         """The arguments as the types that the function's hints name. Raises InvalidArgumentsError."""
         name = str(call.function)
         bind = self._bindings.get(name)
@@ -231,7 +232,7 @@ class Worker:
                         is_first = False
                         codec.use_orjson()
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: WorkerCall) -> None:
         global serial_call
         serial_call = call
         caught: BaseException | None = None
@@ -295,67 +296,17 @@ def _fault(request: Any) -> str:
     return ""
 
 
-def success(call: Call, result: object) -> bytes:
-    return b'{"id":%d,"result":%b,"error":null}\n' % (call.id, codec.encode(result))
-
-
-def failure(call: Call, error: BaseException) -> bytes:
-    error = _single(error)
-    raised, message = codec.encode(_classes(error)), codec.encode(text_of(error))
-    return b'{"id":%d,"raised":%b}\n{"id":%d,"result":null,"error":%b}\n' % (call.id, raised, call.id, message)
-
-
-def _single(error: BaseException) -> BaseException:
-    """The one failure in a group: a task group puts even a single one into a group."""
-    inner = getattr(error, "exceptions", None)
-    while isinstance(inner, tuple) and len(inner) == 1 and isinstance(inner[0], BaseException):
-        error, inner = inner[0], getattr(inner[0], "exceptions", None)
-    return error
-
-
-def _classes(error: BaseException) -> list[str]:
-    own = getattr(type(error), "raised", None)
-    if isinstance(own, tuple) and str(own[0]).startswith("toolrun."):
-        return list(own)
-    classes = [f"{it.__module__}.{it.__qualname__}" for it in type(error).__mro__ if it not in (BaseException, object)]
-    number = getattr(error, "errno", None)
-    if isinstance(error, OSError) and isinstance(number, int):
-        import errno
-
-        if number in errno.errorcode:
-            classes.insert(0, f"errno.{errno.errorcode[number]}")
-    return classes or ["builtins.BaseException"]
-
-
-def text_of(error: BaseException) -> str:
-    """The message of an exception, or its type where it has none or cannot say it."""
-    if isinstance(error, SystemExit) and error.code is None:
-        return "0"
-    try:
-        return str(error).strip() or type(error).__name__
-    except BaseException:  # noqa: BLE001  the exception's own __str__
-        return type(error).__name__
-
-
-def log_traceback(call: Call, error: BaseException) -> None:
+def log_traceback(call: WorkerCall, error: BaseException) -> None:
     """Log where in the script it happened."""
     if hasattr(type(error), "raised"):
         return
     import traceback
 
     try:
-        text = "".join(traceback.format_exception(type(error), error, _frames(error))).rstrip()
+        text = "".join(traceback.format_exception(type(error), error, frames_of(error))).rstrip()
     except Exception:  # noqa: BLE001  the exception's own __str__ or __repr__
         return
     log("debug", text_of(error), {"function": call.function}, traceback=text[-_MAX_TRACEBACK:])
-
-
-def _frames(error: BaseException) -> TracebackType | None:
-    """The frames of an exception without our own, which are the outermost."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
-        frames = frames.tb_next
-    return frames
 
 
 def main(argv: list[str], requests: int, answers: int) -> None:
@@ -368,10 +319,11 @@ def main(argv: list[str], requests: int, answers: int) -> None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr, unused-ignore]
     path, limit, is_describing, size = _options(argv)
     try:
-        loaded = script.load(path, None if size is None else port.take(size))
+        loaded = script.load(path, None if size is None else port.read_exactly(size))
     except BaseException as error:  # noqa: BLE001  whatever the script does at import
-        port.write({"ready": {"error": f"{type(error).__name__}: {text_of(error)}{script.place(error, path)}"}})
-        sys.excepthook(type(error), error.with_traceback(_frames(error)), error.__traceback__)
+        reason = f"{type(error).__name__}: {text_of(error)}{script.place(error, path)}{refusal_of(error)}"
+        port.write({"ready": {"error": reason}})
+        sys.excepthook(type(error), error.with_traceback(frames_of(error)), error.__traceback__)
         leave(1)
     ready: dict[str, Any] = {"pid": os.getpid(), "python": sys.version.split()[0], "sha256": loaded.sha256}
     if is_describing:
@@ -381,7 +333,7 @@ def main(argv: list[str], requests: int, answers: int) -> None:
         port.write({"ready": {**ready, "functions": functions, "skipped": loaded.skipped, "warnings": warnings}})
         leave(0)
     port.write({"ready": {**ready, "functions": list(loaded.functions)}})
-    worker = Worker(port, loaded.functions)
+    worker = ScriptWorker(port, loaded.functions)
     if limit > 1:
         from .concurrency import ConcurrentServer
 

@@ -1,7 +1,8 @@
 """What a tool yields → a list, within limits. For the host and for the worker.
 
-A function may return a generator, or any other iterator, without being one. Its items are collected where the function
-ran and while its deadline still counts; whoever renders the result then knows its size. Knows nothing of calls.
+A function may return a generator, or any other iterator, or what holds one, without being one. Its items are collected
+where the function ran and while its deadline still counts; whoever renders the result then knows its size. Knows
+nothing of calls.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ MAX_LENGTH = 10_000_000
 _TURN = 0.005
 """Seconds after which the event loop gets a turn."""
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
-_RENDERED = ("model_dump", "to_dict", "tolist", "__dataclass_fields__", "__await__")
+_ITERATOR = {"__next__", "__iter__"}
+_ASYNC_ITERATOR = {"__anext__", "__aiter__"}
+_RENDERED = {"model_dump", "to_dict", "tolist", "__dataclass_fields__", "__await__"}
 """What has a form of its own is not collected."""
+_classes_of = type.__dict__["__mro__"].__get__
+_members_of = type.__dict__["__dict__"].__get__
+"""What a class is, without asking its metaclass, which may answer anything."""
 
 
 class EndlessStreamError(ValueError):
@@ -30,34 +36,49 @@ class EndlessStreamError(ValueError):
 
 def is_stream(value: object) -> bool:
     """Whether a result is an iterator, synchronous or asynchronous, and nothing else."""
-    kind = type(value)
-    is_iterator = hasattr(kind, "__next__") and hasattr(kind, "__iter__")
-    if not is_iterator and not (hasattr(kind, "__anext__") and hasattr(kind, "__aiter__")):
+    classes = [_members_of(it) for it in _classes_of(type(value))]
+    for members in classes:
+        if "__next__" in members or "__anext__" in members:
+            break
+    else:
         return False
-    return not any(hasattr(kind, it) for it in _RENDERED)
+    names: set[str] = set().union(*classes)
+    return (names >= _ITERATOR or names >= _ASYNC_ITERATOR) and names.isdisjoint(_RENDERED)
+
+
+def is_async(stream: object) -> bool:
+    """Whether a stream has to be collected on an event loop."""
+    return any("__anext__" in _members_of(it) for it in _classes_of(type(stream)))
 
 
 def collect_blocking(value: Any) -> Any:
     """In a thread: the items of an iterator; for an asynchronous one what collects them on a loop; else the value."""
     if not is_stream(value):
         return value
-    return collect_async(value) if hasattr(type(value), "__anext__") else collect(value)
+    return collect_async(value) if is_async(value) else collect(value)
 
 
 def collect(stream: Iterator[Any]) -> list[Any]:
     """Raises EndlessStreamError, and whatever the iterator raises."""
-    items = _Items()
+    items: list[Any] = []
+    collect_some(stream, items, 0)
+    return items
+
+
+def collect_some(stream: Iterator[Any], items: list[Any], length: int) -> int:
+    """The same for one of several iterators: `length` is that of the others, and returned with this one's added."""
+    collected = _Items(items, length)
     try:
         for item in stream:
-            items.add(item)
+            collected.add(item)
     finally:
         _close(stream)
-    return items.items
+    return collected.length
 
 
 async def collect_async(stream: Any) -> list[Any]:
     """The same on an event loop, for both kinds of iterators. Others get their turn in between."""
-    if not hasattr(type(stream), "__anext__"):
+    if not is_async(stream):
         return await _collect_in_turns(stream)
     items = _Items()
     try:
@@ -93,14 +114,14 @@ def _close(stream: Any) -> None:
 
 
 class _Items:
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self._length = 0
+    def __init__(self, items: list[Any] | None = None, length: int = 0) -> None:
+        self.items: list[Any] = [] if items is None else items
+        self.length = length
 
     def add(self, item: Any) -> None:
         if len(self.items) >= MAX_ITEMS:
             raise EndlessStreamError(f"{MAX_ITEMS:,} items")
         self.items.append(item)
-        self._length += len(item) if isinstance(item, _SIZED) else 1
-        if self._length > MAX_LENGTH:
+        self.length += len(item) if isinstance(item, _SIZED) else 1
+        if self.length > MAX_LENGTH:
             raise EndlessStreamError(f"{MAX_LENGTH:,} characters")

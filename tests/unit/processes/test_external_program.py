@@ -18,13 +18,23 @@ async def test_a_program_gets_its_input_and_gives_its_output() -> None:
 
 
 async def test_without_a_word_the_complaint_is_the_code() -> None:
-    assert (await run_program(["false"], timeout=30)).complaint == "it ended with code 1"
+    assert (await run_program(["false"], timeout=30)).complaint == "it ended with exit code 1"
 
 
-async def test_variables_are_added_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OURS", "1")
-    done = await run_program(["sh", "-c", "echo $OURS $THEIRS"], variables={"THEIRS": "2"}, timeout=30)
+async def test_variables_are_added_to_those_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULSE_SERVER", "1")
+    done = await run_program(["sh", "-c", "echo $PULSE_SERVER $THEIRS"], variables={"THEIRS": "2"}, timeout=30)
     assert done.output == b"1 2\n"
+
+
+@pytest.mark.parametrize("variables", [None, {"LC_ALL": "C"}])
+async def test_a_program_gets_nothing_else_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str] | None
+) -> None:
+    monkeypatch.setenv("API_KEY", "hunter2")
+    done = await run_program(["env"], variables=variables, timeout=30)
+    assert b"PATH=" in done.output
+    assert b"hunter2" not in done.output
 
 
 async def test_more_output_than_wanted_is_cut() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.processes.framing import InvalidLine, LineFramer
+from toolrun.processes.framing import InvalidLine, LargeLine, Line, LineFramer
 
 LIMIT = 1000
 TAIL = 64
@@ -18,7 +18,7 @@ def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(
     parts: list[bytes], limit: int, tail: int
 ) -> None:
     framer = LineFramer(limit, tail=tail)
-    found: list[bytes | InvalidLine] = []
+    found: list[Line] = []
     for part in parts:
         found += framer.feed(part)
     expected = b"".join(parts).split(b"\n")[:-1]
@@ -28,7 +28,7 @@ def test_no_line_is_longer_than_the_limit_and_what_follows_a_long_one_is_whole(
 @given(PARTS, st.integers(1, 40), st.sampled_from([0, 5]))
 def test_a_line_that_is_too_long_is_reported_once_and_in_its_place(parts: list[bytes], limit: int, tail: int) -> None:
     framer = LineFramer(limit, tail=tail)
-    found: list[bytes | InvalidLine] = []
+    found: list[Line] = []
     for part in [*parts, b"\n"]:
         found += framer.feed(part)
     for line, whole in zip(found, b"".join([*parts, b"\n"]).split(b"\n")[:-1], strict=True):
@@ -71,3 +71,35 @@ def test_the_last_line_need_not_have_an_end() -> None:
     framer = LineFramer(LIMIT)
     assert list(framer.feed(b"one\ntwo")) == [b"one"]
     assert list(framer.feed(b"\n")) == [b"two"]
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 10_000])
+def test_chunks_of_any_size_make_the_same_lines(size: int) -> None:
+    data = b"short\n" + b"x" * 30_000 + b"\n\n" + b"y" * 9_999 + b"\nend\n"
+    framer = LineFramer(100_000)
+    lines = [line for at in range(0, len(data), size) for line in framer.feed(data[at : at + size])]
+    assert lines == data.split(b"\n")[:-1]
+
+
+@given(PARTS, st.integers(1, 40), st.integers(1, 40), st.sampled_from([0, 5]))
+def test_a_large_line_is_whole_and_known_by_its_two_ends(parts: list[bytes], limit: int, large: int, tail: int) -> None:
+    framer = LineFramer(limit, head=7, tail=tail, large=large, few=-1)
+    found: list[Line] = []
+    for part in [*parts, b"\n"]:
+        found += framer.feed(part)
+    for line, whole in zip(found, b"".join([*parts, b"\n"]).split(b"\n")[:-1], strict=True):
+        if isinstance(line, LargeLine):
+            assert large < len(whole) <= limit
+            assert (line.join(), line.head, line.tail) == (whole, whole[:7], whole[-tail:] if tail else b"")
+        else:
+            assert isinstance(line, bytes) == (len(whole) <= min(large, limit))
+
+
+def test_a_long_line_with_few_commas_is_a_text_and_not_large() -> None:
+    framer = LineFramer(100, large=10, few=2)
+    assert framer.feed(b"a long text, in which, two commas stand\n") == [b"a long text, in which, two commas stand"]
+    [line] = framer.feed(b"1,2,3,4 and so on, many values\n")
+    assert isinstance(line, LargeLine)
+    assert line.join() == b"1,2,3,4 and so on, many values"
+    huge = LineFramer(20_000_000, large=10)
+    assert [type(it) for it in huge.feed(b"x" * 8_000_000 + b"\n" + b"x" * 8_000_001 + b"\n")] == [bytes, LargeLine]

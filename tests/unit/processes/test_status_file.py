@@ -190,6 +190,30 @@ async def test_the_file_of_another_version_of_toolrun_is_no_obstacle(content: by
     file.remove("e:2")
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'{"e:1": ["busy", 2, 1]}', WorkerStatus("busy", 2, 1)),
+        (b'{"e:1": ["busy", 2, 1, "namespaces"]}', WorkerStatus("busy", 2, 1, "namespaces")),
+        (b'{"e:1": ["busy", 2, 1, "namespaces", {}]}', WorkerStatus("busy", 2, 1, "namespaces")),
+    ],
+)
+def test_a_version_that_tells_less_or_more_is_understood(content: bytes, expected: WorkerStatus) -> None:
+    with another_status_file(content):
+        assert read_status(OWN) == {"e:1": expected}
+
+
+async def test_the_sandbox_is_published() -> None:
+    class Sandboxed(Reporter):
+        def status(self) -> WorkerStatus:
+            return WorkerStatus("ready", 0, 0, "landlock")
+
+    file = StatusFile()
+    file.add("e:1", Sandboxed())
+    await published({"e:1": WorkerStatus("ready", 0, 0, "landlock")})
+    file.remove("e:1")
+
+
 def test_nothing_is_read_from_a_file_that_has_replaced_a_status_file() -> None:
     reading, writing = os.pipe()
     try:

@@ -13,7 +13,7 @@ from support.worker_process import LIMIT, PYTHON, WORKER, WorkerProcess, worker_
 
 SCRIPT = """
     import threading
-    from toolrun_sdk import config, log, progress, secrets
+    from toolrun_sdk import config, idempotency_key, log, progress, secrets
 
     def read(name: str):
         return [config.get("url"), "url" in config, len(config), list(config), secrets[name]]
@@ -50,7 +50,15 @@ SCRIPT = """
         import toolrun_sdk
         return dict(toolrun_sdk.config)
 
+    def key():
+        found = [idempotency_key()]
+        thread = threading.Thread(target=lambda: found.append(idempotency_key()))
+        thread.start()
+        thread.join()
+        return found + [idempotency_key()]
+
     if __name__ == "__main__":
+        assert len({idempotency_key() for _ in range(3)}) == 3
         speak("hello")
         print(work(2), dict(config), dict(secrets), shown())
 """
@@ -65,6 +73,20 @@ def script(tmp_path: Path) -> Path:
 def worker(script: Path) -> Iterator[WorkerProcess]:
     with worker_of(script) as worker:
         yield worker
+
+
+def test_the_idempotency_key_is_that_of_the_request_also_in_a_thread(worker: WorkerProcess) -> None:
+    for key in ("5f0c", "a1b2"):
+        worker.request(1, "key", key=key)
+        assert worker.answer()["result"] == [key] * 3
+
+
+def test_a_host_that_sends_no_key_gets_calls_with_one_each(worker: WorkerProcess) -> None:
+    keys = []
+    for number in range(2):
+        worker.request(number, "key")
+        keys += worker.answer()["result"]
+    assert (len(keys), len(set(keys)), {len(key) for key in keys}) == (6, 2, {32})
 
 
 def test_config_and_secrets_are_those_of_the_request(worker: WorkerProcess) -> None:

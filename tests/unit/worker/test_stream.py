@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import csv
 import itertools
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from toolrun import ErrorKind, ToolExecutor, tool
+from toolrun import ErrorKind, SideEffects, ToolExecutor, tool
 from toolrun.worker.stream import MAX_ITEMS, MAX_LENGTH, EndlessStreamError, collect, collect_async, is_stream
 
 
@@ -134,3 +135,56 @@ async def test_what_a_stream_raises_is_the_tools_failure(executor: ToolExecutor)
 
     result = await executor.execute("broken")
     assert (result.error_kind, result.error) == (ErrorKind.TOOL_ERROR, "division by zero")
+
+
+class Counting:
+    """An iterator that is no generator, and may be told to block."""
+
+    def __init__(self, threads: list[str], release: threading.Event | None = None) -> None:
+        self.threads, self.release, self.left = threads, release, 2
+
+    def __iter__(self) -> Counting:
+        return self
+
+    def __next__(self) -> int:
+        self.threads.append(threading.current_thread().name)
+        if self.release is not None:
+            self.release.wait(10)
+        self.left -= 1
+        if self.left < 0:
+            raise StopIteration
+        return self.left
+
+
+def returning(value: object) -> list[Any]:
+    async def suspends() -> Any:
+        await asyncio.sleep(0)
+        return value
+
+    async def ends_at_once() -> Any:
+        return value
+
+    def is_inline() -> Any:
+        return value
+
+    return [tool(description="A tool.", inline=it is is_inline)(it) for it in (suspends, ends_at_once, is_inline)]
+
+
+async def test_whatever_a_tool_on_the_loop_yields_is_collected_in_a_thread(executor: ToolExecutor) -> None:
+    for index in range(3):
+        threads: list[str] = []
+        for stream in (Counting(threads), (it for it in Counting(threads)), map(int, Counting(threads))):
+            made = returning(stream)[index]
+            executor.manager.add(made)
+            assert (await executor.execute(made.__name__)).result == [1, 0]
+        assert set(threads) == {"toolrun"}
+
+
+async def test_an_iterator_that_blocks_is_given_up_at_the_deadline_and_counted(executor: ToolExecutor) -> None:
+    release = threading.Event()
+    for made in returning(Counting([], release)):
+        executor.manager.add(made)
+        result = await executor.execute(made.__name__, timeout=0.1)
+        assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)
+    assert sum(executor.health().abandoned.values()) == 3
+    release.set()

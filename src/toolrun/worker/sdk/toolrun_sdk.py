@@ -1,18 +1,22 @@
-"""What a script may use of its host, and need not: config, secrets, log and progress of the call that is running.
+"""What a script may use of its host, and need not: config, secrets, key, log and progress of the running call.
 
-    from toolrun_sdk import config, log, progress, secrets
+    from toolrun_sdk import ToolError, config, idempotency_key, log, progress, secrets
 
     def fetch(city: str) -> str:
         log.info("fetching", city=city)
         progress(1, 3, "connected")
+        if city not in CITIES:
+            raise ToolError(f"There is no weather for {city}.")
         return get(config.get("url", DEFAULT), key=secrets["WEATHER_KEY"])
 
 There is nothing to install: the worker has this file on its path. Where a script runs on its own (`python script.py`
-with this file at hand) config and secrets are empty, log lines are for people, and progress goes nowhere.
+with this file at hand) config and secrets are empty, log lines are for people, progress goes nowhere, and each
+idempotency key is another one.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 
@@ -25,12 +29,34 @@ if TYPE_CHECKING:
 else:
     _Base = Mapping
 
-__all__ = ["config", "log", "progress", "secrets"]
+__all__ = ["Done", "NotDone", "ToolError", "config", "idempotency_key", "log", "progress", "secrets"]
 
 _HINTS = {
     "config": "is not in the tool's config of toolrun.toml",
     "secrets": "was not granted: declare it in [tool.toolrun] of the script, and grant it in toolrun.toml",
 }
+
+
+class ToolError(Exception):
+    """Raise it to tell the model what went wrong, in your own words, and the host that nothing was done."""
+
+    raised = ("toolrun.ToolError",)
+
+
+class Done(dict):  # type: ignore[type-arg]  # Python 3.9 has it, older type checkers do not
+    """What a `verify` function returns if the call has acted: the result that the call would have had, if known."""
+
+    def __init__(self, result: object = None) -> None:
+        super().__init__(verdict="done", result=result)
+
+
+class _NotDone(dict):  # type: ignore[type-arg]  # as above
+    def __call__(self) -> _NotDone:
+        return self
+
+
+NotDone = _NotDone(verdict="not_done")
+"""What a `verify` function returns if the call has not acted; None means that it cannot say."""
 
 
 def _worker() -> Any:
@@ -100,6 +126,20 @@ def _write(level: str, message: object, fields: dict[str, object]) -> None:
 config = _View("config")
 secrets = _View("secrets")
 log = _Log()
+
+
+def idempotency_key() -> str:
+    """What the destination of the running call may know it by: 32 hexadecimal digits, for a header or a column.
+
+    It is the same for every attempt of a call with a key, and no other call has it.
+    """
+    worker = _worker()
+    if worker is None:
+        return os.urandom(16).hex()
+    call = worker.running_call()
+    if call is None:
+        raise RuntimeError("no call is running here: ask for the key in the tool, and give it to the thread")
+    return str(call.key)
 
 
 def progress(done: float, total: float | None = None, message: str = "") -> None:

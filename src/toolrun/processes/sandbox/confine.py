@@ -1,0 +1,106 @@
+"""Puts a process behind the walls that its policy asks for and this system allows: a `ProcessSpec` in, another one out.
+
+Never falls below the rung that the user demands without a word: then the process is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from toolrun.errors import SideEffects, UnavailableError
+from toolrun.processes.engine import Confinement, ProcessSpec
+from toolrun.processes.sandbox.command import worker_command, worker_plan
+from toolrun.processes.sandbox.ground import (
+    BUBBLEWRAP,
+    NAMESPACES,
+    NONE,
+    RUNGS,
+    SEATBELT,
+    Ground,
+    find_ground,
+    forget_ground,
+    gaps,
+)
+from toolrun.processes.sandbox.policy import OFF, Policy, Territory
+from toolrun.processes.sandbox.startup_variables import split_variables
+
+_SUPERVISED: Final = sys.platform == "linux"
+
+
+class SandboxUnavailableError(UnavailableError):
+    """This system cannot enforce a sandbox as the user demands it."""
+
+    side_effects = SideEffects.NOT_STARTED
+
+
+class Sandboxes:
+    """The sandboxes of a project. What the system allows is found out when the first one is needed."""
+
+    def __init__(self, cache: Path, territory: Territory, required: str = NONE, ground: Ground | None = None) -> None:
+        self.territory = territory
+        self._cache = cache
+        self._required = required
+        self._ground = ground
+
+    async def ground(self) -> Ground:
+        """What this system allows."""
+        if self._ground is None:
+            self._ground = await asyncio.to_thread(find_ground, self._cache)
+        return self._ground
+
+    def forget(self) -> None:
+        """A start has failed, so that what was found out may be wrong."""
+        self._ground = None
+        forget_ground(self._cache)
+
+    async def confine(
+        self, spec: ProcessSpec, policy: Policy, arguments: Sequence[str], memory: int | None
+    ) -> ProcessSpec:
+        """The same process behind walls. `arguments` are those of the worker. Raises SandboxUnavailableError."""
+        if policy.level == OFF:
+            return confine_off(spec, policy, arguments, memory)
+        ground = await self.ground()
+        self._check(spec.name, policy, ground)
+        variables, late = split_variables(spec.variables, policy, spec.directory)
+        return replace(
+            spec,
+            variables=variables if ground.rung != SEATBELT else spec.variables,
+            confinement=Confinement(
+                command=partial(worker_command, policy, ground.rung, arguments),
+                plan=partial(worker_plan, policy, ground.rung, ground.abi, memory, variables=late),
+                rung=ground.rung,
+                gaps=ground.gaps(),
+                has_namespace=ground.rung in (NAMESPACES, BUBBLEWRAP),
+                has_temporary=ground.rung != NONE,
+                on_failure=self.forget,
+                hosts=policy.net if isinstance(policy.net, tuple) else (),
+            ),
+        )
+
+    def _check(self, name: str, policy: Policy, ground: Ground) -> None:
+        if RUNGS.index(ground.rung) < RUNGS.index(self._required):
+            reasons = "; ".join(f"{rung}: {reason}" for rung, reason in ground.refused.items())
+            raise SandboxUnavailableError(
+                f"'{name}' was not started: toolrun.toml requires the sandbox '{self._required}', and this system "
+                f"allows '{ground.rung}' ({reasons}). Change [workers] sandbox_required to run it with less."
+            )
+        if isinstance(policy.net, tuple) and ground.rung != NAMESPACES:
+            raise SandboxUnavailableError(
+                f"'{name}' was not started: a list of hosts in [{policy.section}] net needs the sandbox 'namespaces', "
+                f"and this system allows '{ground.rung}'. Use net = true or net = false."
+            )
+
+
+def confine_off(spec: ProcessSpec, policy: Policy, arguments: Sequence[str], memory: int | None) -> ProcessSpec:
+    """No walls; but what the process starts ends with it, where the system can do that."""
+    if not _SUPERVISED:
+        return replace(spec, arguments=(*spec.arguments, *arguments))
+    command = partial(worker_command, policy, NONE, arguments)
+    plan = partial(worker_plan, policy, NONE, 0, memory)
+    return replace(spec, confinement=Confinement(command, plan, OFF, gaps(NONE, 0)))

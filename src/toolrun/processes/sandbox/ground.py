@@ -1,0 +1,179 @@
+"""What this system lets us build walls from: found out once per boot, by trying, in a process that is thrown away.
+
+    rung          walls                                                     gaps
+    namespaces    user, mount, PID and IPC namespaces, Landlock, seccomp    none that we know
+    bubblewrap    the same, made by `bwrap`, where only that is allowed     none that we know
+    landlock      Landlock and seccomp                                      see `gaps`
+    sandbox-exec  the profile of macOS; nobody has tested it                processes are seen
+    none          none                                                      all
+
+One cannot go back after a namespace was refused half-way (AppArmor on Ubuntu lets a process in and then takes all its
+rights), so a worker never finds out by itself. The result is kept in a file until the next boot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from toolrun.config.model import Permissions
+from toolrun.processes.sandbox.command import worker_command, worker_plan
+from toolrun.processes.sandbox.policy import STANDARD, Policy, Territory, interpreter_roots, make_policy
+from toolrun.version import __version__
+
+NAMESPACES: Final = "namespaces"
+BUBBLEWRAP: Final = "bubblewrap"
+LANDLOCK: Final = "landlock"
+SEATBELT: Final = "sandbox-exec"
+NONE: Final = "none"
+RUNGS: Final = (NONE, SEATBELT, LANDLOCK, BUBBLEWRAP, NAMESPACES)
+"""From the lowest to the highest."""
+
+_TIMEOUT: Final = 10.0
+_LANDLOCK_CREATE: Final = 444
+_ASK_FOR_ABI: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The highest rung that works here."""
+
+    rung: str = NONE
+    abi: int = 0
+    """The version of the kernel's Landlock; 0 if it has none."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """The rungs that do not work here, with the reason."""
+
+    def gaps(self) -> tuple[str, ...]:
+        """What a sandboxed process can do here that it could not do on the highest rung."""
+        return gaps(self.rung, self.abi)
+
+
+def gaps(rung: str, abi: int) -> tuple[str, ...]:
+    """What the walls of a rung leave open."""
+    if rung in (NAMESPACES, BUBBLEWRAP):
+        return ()
+    if rung == SEATBELT:
+        return ("nobody has tested this rung", "sees other processes")
+    if rung == NONE:
+        return ("nothing is walled off: a script can do whatever you can",)
+    found = [
+        "sees the names of other processes and of files that it cannot read, and can change the limits of the former",
+        "can connect to sockets in the file system, such as Docker's or the SSH agent's",
+        "can attach shared memory of other programs",
+        "on the level standard, can read and write the project's journal, secret files, toolrun.toml, tool files and "
+        "git hooks",
+    ]
+    if abi < 6:
+        found.append("can send signals to your other processes and connect to abstract sockets")
+    if abi < 2:
+        found.append("cannot move files from one directory to another")
+    return tuple(found)
+
+
+def find_ground(cache: Path) -> Ground:
+    """What was found since the last boot, or else what is found now. Blocks for some tens of milliseconds then."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found = json.loads(_file(cache).read_text())
+        return Ground(found["rung"], found["abi"], found["refused"])
+    ground = probe()
+    with suppress(OSError):  # it is found again by the next program
+        remember_ground(cache, ground)
+    return ground
+
+
+def remember_ground(cache: Path, ground: Ground) -> None:
+    """Have it found until the next boot."""
+    file = _file(cache)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for old in file.parent.glob("*.json"):
+        old.unlink(missing_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}")
+    partial.write_text(json.dumps({"rung": ground.rung, "abi": ground.abi, "refused": dict(ground.refused)}))
+    partial.replace(file)
+
+
+def forget_ground(cache: Path) -> None:
+    """Have it found out anew: a start has failed."""
+    with suppress(OSError):
+        _file(cache).unlink(missing_ok=True)
+
+
+def probe() -> Ground:
+    """Try the rungs, the highest first."""
+    if sys.platform == "darwin":
+        return Ground(SEATBELT if shutil.which("sandbox-exec") else NONE)
+    if sys.platform != "linux":
+        return Ground(NONE, refused={NAMESPACES: f"toolrun has no sandbox for {sys.platform}"})
+    abi = landlock_abi()
+    refused: dict[str, str] = {}
+    for rung in (NAMESPACES, BUBBLEWRAP, LANDLOCK):
+        reason = try_rung(rung)
+        if not reason:
+            return Ground(rung, abi, refused)
+        refused[rung] = reason
+    return Ground(NONE, abi, refused)
+
+
+def landlock_abi() -> int:
+    """The version of Landlock in this kernel; 0 if there is none."""
+    import ctypes
+
+    found: int = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE, None, 0, _ASK_FOR_ABI)
+    return max(0, found)
+
+
+def try_rung(rung: str) -> str:
+    """Why a rung does not work; empty if it does."""
+    abi = landlock_abi()
+    if rung == LANDLOCK and not abi:
+        return "the kernel has no Landlock"
+    if rung == BUBBLEWRAP and shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    with tempfile.TemporaryDirectory(prefix="toolrun-probe-") as directory:
+        project, temporary = Path(directory, "project"), Path(directory, "temporary")
+        project.mkdir()
+        temporary.mkdir()
+        policy = _sample(project)
+        program = ["--", sys.executable, "-I", "-S", "-c", "print('toolrun')"]
+        command = worker_command(policy, rung, program, temporary)
+        plan = worker_plan(policy, rung, abi, None, temporary)
+        try:
+            result = subprocess.run(
+                command, input=plan, capture_output=True, timeout=_TIMEOUT, cwd=project, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    if result.returncode == 0 and result.stdout == b"toolrun\n":
+        return ""
+    lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:200] if lines else f"it ended with code {result.returncode}"
+
+
+def _sample(project: Path) -> Policy:
+    interpreter = Path(sys.executable)
+    packages = interpreter_roots(interpreter)
+    return make_policy(STANDARD, Permissions(), "", Territory(project), interpreter, packages)
+
+
+def _file(cache: Path) -> Path:
+    return cache / "sandbox" / f"{_key()}.json"
+
+
+def _key() -> str:
+    """Changes with whatever the result depends on."""
+    boot = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    parts = (boot, __version__, str(os.getuid()), str(shutil.which("bwrap")), sys.executable)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,49 @@
+"""What in a project no sandboxed process sees or changes: what toolrun remembers, and what says how tools are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from toolrun.config.model import Config
+from toolrun.processes.sandbox.policy import Territory
+
+_OWN: Final = ".toolrun"
+"""The directory for the journal, and for the token of `toolrun serve --http`."""
+_NO_WRITING: Final = (".git/hooks", ".git/config")
+"""What git runs for whoever uses it next."""
+
+
+def project_territory(config: Config, cache: Path) -> Territory:
+    """What toolrun remembers, the cache, toolrun.toml and files with secrets are hidden; tool files are protected."""
+    root = config.root
+    journal = root / Path(config.journal.path).expanduser()
+    hidden = [cache, root / _OWN, *config.secret_files, *([config.path] if config.path is not None else [])]
+    if journal.parent.name == _OWN:
+        hidden.append(journal.parent)
+    else:
+        hidden += [journal.with_name(journal.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
+    protected = [*_tool_places(config), *(root / name for name in (*_NO_WRITING, *config.mcp.files))]
+    return Territory(root, tuple(hidden), tuple(protected), tuple(_writable(config)))
+
+
+def _writable(config: Config) -> Iterator[Path]:
+    """What the permissions of all scripts and servers let them write."""
+    permissions = [
+        *(tool.permissions for tool in config.tool.values()),
+        *(server.permissions for server in config.servers.values() if server.permissions is not None),
+    ]
+    for path in (path for it in permissions for path in it.write):
+        yield config.root / Path(path).expanduser()
+
+
+def _tool_places(config: Config) -> Iterator[Path]:
+    """The directories with tool files; or the files, if they are in the root of the project."""
+    for pattern in (*config.files.python, *config.files.catalogs):
+        parts = Path(pattern).parts
+        fixed = next((index for index, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts) - 1)
+        if fixed:
+            yield config.root.joinpath(*parts[:fixed])
+        else:
+            yield from config.root.glob(pattern)

@@ -1,0 +1,41 @@
+"""What in a project no sandboxed process sees or changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolrun.config.model import Config, FileSettings, JournalSettings
+from toolrun.journal.journal import Journal
+from toolrun.processes.sandbox.territory import project_territory
+
+
+def hidden(root: Path, journal: str) -> set[str]:
+    config = Config(path=root / "toolrun.toml", root=root, journal=JournalSettings(path=journal))
+    return {str(path.relative_to(root)) for path in project_territory(config, root / "cache").hidden}
+
+
+@pytest.mark.parametrize("journal", [".toolrun/journal.db", "data/.toolrun/journal.db", "data/calls.db", "calls.db"])
+def test_every_file_of_the_journal_is_hidden_wherever_it_is(tmp_path: Path, journal: str) -> None:
+    (tmp_path / journal).parent.mkdir(parents=True, exist_ok=True)
+    opened = Journal(tmp_path / journal)
+    opened.run(lambda connection: connection.execute("SELECT 1")).result()
+    names = {str(it.relative_to(tmp_path)) for it in tmp_path.rglob("*.db*")}
+    opened.close()
+    assert {journal, f"{journal}-lock", f"{journal}-wal"} <= names
+    covered = hidden(tmp_path, journal)
+    assert [name for name in names if not any(name == it or name.startswith(f"{it}/") for it in covered)] == []
+
+
+def test_the_configuration_and_what_toolrun_remembers_are_hidden(tmp_path: Path) -> None:
+    assert {"toolrun.toml", ".toolrun", "cache"} <= hidden(tmp_path, "elsewhere/calls.db")
+
+
+def test_files_with_tools_are_protected_by_their_directory_or_one_by_one_in_the_root(tmp_path: Path) -> None:
+    (tmp_path / "a.py").touch()
+    (tmp_path / "b.py").touch()
+    files = FileSettings(python=("tools/*.py", "more/deep/*.py", "*.py"), catalogs=())
+    territory = project_territory(Config(path=None, root=tmp_path, files=files), tmp_path / "cache")
+    protected = {str(path.relative_to(tmp_path)) for path in territory.protected}
+    assert protected == {"tools", "more/deep", "a.py", "b.py", ".git/hooks", ".git/config"}
