@@ -418,6 +418,24 @@ def wrapped_stream(a: date):
 
 
 @_tool
+def held_streams(count: int):
+    """Return iterators inside of other values, beside what makes an encoder begin anew."""
+    rows = ({"n": number, "half": [iter([number / 2])]} for number in range(count))
+    return {
+        "rows": rows,
+        "pairs": enumerate("ab"),
+        "nan": float("nan"),
+        "views": [{"a": 1}.values(), {"b": 2}.items()],
+    }
+
+
+@_tool
+async def awaited_held_streams(count: int):
+    """Return iterators inside of other values, later."""
+    return [map(str, range(count)), (number for number in range(count))]
+
+
+@_tool
 async def awaited_stream(count: int):
     """Return a generator later."""
     return (number for number in range(count))

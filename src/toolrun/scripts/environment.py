@@ -42,6 +42,7 @@ over in silence, and a package of the same name is taken from the public one.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import json
@@ -49,9 +50,10 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -175,7 +177,9 @@ class Environments:
             await asyncio.wait(self._tasks)
 
     def _start(self, requirements: Requirements) -> _Making:
-        making = self._makings[requirements.key] = _Making(asyncio.create_task(self._make(requirements)))
+        loop = asyncio.get_running_loop()
+        assert all(task.get_loop() is loop for task in self._tasks), "environments belong to one event loop"
+        making = self._makings[requirements.key] = _Making(loop.create_task(self._make(requirements)))
         self._tasks.add(making.task)
 
         def on_end(task: asyncio.Task[Path]) -> None:
@@ -311,12 +315,25 @@ async def _in_thread(function: Callable[P, None], *arguments: P.args, **options:
 async def _locked(path: Path, on_progress: Callable[[str], None]) -> AsyncIterator[None]:
     """Holds a lock between processes. Polled, since a thread that blocks in flock cannot be cancelled."""
     with ExitStack() as stack:
-        file = stack.enter_context(path.open("ab"))  # here, since a thread would leave it open if this is cancelled
+        file = stack.enter_context(_open_lock(path))  # here, since a thread would leave it open if this is cancelled
         if not _try_lock(file):
             on_progress("Waiting for another process that makes the same environment")
             while not _try_lock(file):  # noqa: ASYNC110  nothing tells of the end of another process's lock
                 await asyncio.sleep(_LOCK_POLL)
         yield
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    """The lock file. Anything else of its name is removed, such as a named pipe, on which an open would wait."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            path.unlink()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
+    file = open(descriptor, "ab", buffering=0)  # noqa: SIM115, PTH123  it is open already
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # by now it is something else again
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
 
 
 def _try_lock(file: IO[bytes]) -> bool:

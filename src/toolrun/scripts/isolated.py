@@ -16,6 +16,9 @@ from typing import Any, Final
 from toolrun.json import JSON
 from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
+from toolrun.processes.sandbox.confine import confine_off
+from toolrun.processes.sandbox.policy import OFF, Policy
+from toolrun.result import Large
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.request import Request
 from toolrun.tools.context import current_call
@@ -27,13 +30,13 @@ VARIABLE: Final = "TOOLRUN_ISOLATED"
 
 
 class IsolatedTools:
-    """The workers of all isolated tools of an executor. Belongs to one event loop."""
+    """The workers of all isolated tools of an executor on one event loop, which the pools check."""
 
     def __init__(self) -> None:
         self._engine = LocalEngine()
         self._pools: dict[str, Pool] = {}
 
-    async def invoke(self, tool: FunctionTool[..., Any], arguments: dict[str, JSON]) -> JSON:
+    async def invoke(self, tool: FunctionTool[..., Any], arguments: dict[str, JSON]) -> JSON | Large:
         pool = self._pools.get(tool.name)
         if pool is None:
             spec = _spec(tool)
@@ -58,11 +61,14 @@ def _spec(tool: FunctionTool[..., Any]) -> ProcessSpec:
         "function": function.__qualname__,
         "search": [entry for entry in sys.path if entry],
     }
-    return ProcessSpec(
+    spec = ProcessSpec(
         name=tool.name,
         program=Path(sys.executable),
-        arguments=(str(_WORKER / "__main__.py"), str(_WORKER / "isolated_function.py")),
+        arguments=(str(_WORKER / "__main__.py"),),
         directory=Path.cwd(),
         variables={**os.environ, VARIABLE: json.dumps(target)},
         label=f"{target['path']}:{target['function']}",
     )
+    # The user's own code: no walls, but nothing that it starts outlives it.
+    policy = Policy(OFF, section="", directory=spec.directory, program=spec.program)
+    return confine_off(spec, policy, [str(_WORKER / "isolated_function.py")], None)

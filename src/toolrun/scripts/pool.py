@@ -19,7 +19,17 @@ from toolrun.errors import CallError, SideEffects, UnavailableError, WorkerLostE
 from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.processes.engine import Engine, ProcessSpec
-from toolrun.scripts.pool_state import Actions, Assign, EndWorker, PoolLimits, PoolState, Refuse, StartWorker, State
+from toolrun.result import Large
+from toolrun.scripts.pool_state import (
+    Actions,
+    Assign,
+    EndWorker,
+    PoolLimits,
+    PoolState,
+    Refuse,
+    StartWorker,
+    WorkerState,
+)
 from toolrun.scripts.pooled_worker import PooledWorker
 from toolrun.scripts.request import Request
 
@@ -68,10 +78,10 @@ class Pool:
         worker = self._acquire()
         if worker is None:
             return False
-        worker.send(request)
-        return True
+        assert request.outcome.get_loop() is self._loop, "a pool belongs to one event loop"
+        return worker.send(request)
 
-    async def run(self, request: Request) -> JSON:
+    async def run(self, request: Request) -> JSON | Large:
         """The result of a request, as soon as a worker is free. Raises CallError if there is none.
 
         Cancelled, it kills the worker.
@@ -79,11 +89,10 @@ class Pool:
         is_sent = self.submit(request)
         while not is_sent:
             worker = await self._wait_for_worker()
-            if worker.state is State.ENDED:  # it may die between being handed out and being used
+            if worker.state is WorkerState.ENDED:  # it may die between being handed out and being used
                 self._perform(self._state.release(worker))
             else:
-                worker.send(request)
-                is_sent = True
+                is_sent = worker.send(request)
         try:
             result, error = await request.outcome
         except asyncio.CancelledError:

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from toolrun.scripts.breaker import Breaker
 
 
-class State(Enum):
+class WorkerState(Enum):
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
@@ -38,14 +38,14 @@ class Event(Enum):
     CLOSED = "closed"
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
-    (State.STARTING, Event.LOADED): State.READY,
-    (State.READY, Event.GIVEN_UP): State.DRAINING,
-    (State.READY, Event.WORN_OUT): State.DRAINING,
-    (State.READY, Event.RETIRED): State.DRAINING,
-    (State.DRAINING, Event.EMPTY): State.ENDED,
-    (State.READY, Event.IDLE): State.ENDED,
-    **{(state, event): State.ENDED for state in State for event in (Event.FAILED, Event.CLOSED)},
+TRANSITIONS: Final[Mapping[tuple[WorkerState, Event], WorkerState]] = {
+    (WorkerState.STARTING, Event.LOADED): WorkerState.READY,
+    (WorkerState.READY, Event.GIVEN_UP): WorkerState.DRAINING,
+    (WorkerState.READY, Event.WORN_OUT): WorkerState.DRAINING,
+    (WorkerState.READY, Event.RETIRED): WorkerState.DRAINING,
+    (WorkerState.DRAINING, Event.EMPTY): WorkerState.ENDED,
+    (WorkerState.READY, Event.IDLE): WorkerState.ENDED,
+    **{(state, event): WorkerState.ENDED for state in WorkerState for event in (Event.FAILED, Event.CLOSED)},
 }
 """Any other pair changes nothing."""
 
@@ -78,7 +78,7 @@ class WorkerRecord:
     """What is known of one worker. Read by anybody, changed by `PoolState`."""
 
     def __init__(self, now: float) -> None:
-        self.state = State.STARTING
+        self.state = WorkerState.STARTING
         self.load = 0
         """Calls that were assigned to it and have not ended."""
         self.calls = 0
@@ -145,7 +145,7 @@ class PoolState(Generic[W, T]):
         """A worker for a call that has just come, if one is free. Those who wait come first."""
         if not self._waiting:
             for worker in self.workers:
-                if worker.load < self._concurrency and worker.state is State.READY:
+                if worker.load < self._concurrency and worker.state is WorkerState.READY:
                     worker.load += 1
                     return worker
         return None
@@ -170,7 +170,7 @@ class PoolState(Generic[W, T]):
             worker.last_used = now
             if self._wears and self._is_worn_out(worker, now, memory):
                 _change(worker, Event.WORN_OUT)
-        if worker.load == 0 and worker.state is State.DRAINING:
+        if worker.load == 0 and worker.state is WorkerState.DRAINING:
             return [*self._end(worker, Event.EMPTY), *self._assign()]
         return self._assign() if self._waiting else ()
 
@@ -188,7 +188,7 @@ class PoolState(Generic[W, T]):
 
     def closed_for(self, now: float) -> float:
         """Seconds for which no worker is started because they keep dying, and none is there."""
-        return 0.0 if self._has(State.READY) else self._breaker.open_for(now)
+        return 0.0 if self._has(WorkerState.READY) else self._breaker.open_for(now)
 
     def add(self, worker: W) -> None:
         """The process of a worker is about to start."""
@@ -210,7 +210,7 @@ class PoolState(Generic[W, T]):
             if worker in self.workers:  # otherwise its death has been counted
                 self._breaker.died(now)
             self._drop(worker)
-        if self._has(State.READY) or (self.starting and not is_final):
+        if self._has(WorkerState.READY) or (self.starting and not is_final):
             return ()
         return self._refuse_all()
 
@@ -234,7 +234,7 @@ class PoolState(Generic[W, T]):
     def end_idle(self, now: float) -> Actions[W, T]:
         """End the workers that had no call for the idle timeout."""
         latest = now - self.limits.idle_timeout
-        idle = [it for it in self.workers if it.state is State.READY and not it.load and it.last_used <= latest]
+        idle = [it for it in self.workers if it.state is WorkerState.READY and not it.load and it.last_used <= latest]
         return [action for worker in idle for action in self._end(worker, Event.IDLE)]
 
     def next_idle(self) -> float | None:
@@ -254,7 +254,7 @@ class PoolState(Generic[W, T]):
         actions = list(self.close())
         for worker in list(self.workers):
             _change(worker, Event.RETIRED)
-            if worker.load == 0 and worker.state is State.DRAINING:
+            if worker.load == 0 and worker.state is WorkerState.DRAINING:
                 actions += self._end(worker, Event.EMPTY)
         return actions
 
@@ -265,7 +265,7 @@ class PoolState(Generic[W, T]):
         """Give free workers to those who wait, first come, first served; start another if that is not enough."""
         actions: list[Assign[W, T] | StartWorker | EndWorker[W] | Refuse[T]] = []
         for worker in self.workers:
-            while self._waiting and worker.state is State.READY and worker.load < self._concurrency:
+            while self._waiting and worker.state is WorkerState.READY and worker.load < self._concurrency:
                 worker.load += 1
                 actions.append(Assign(self._waiting.popleft(), worker))
         actions += self._grow()
@@ -273,7 +273,7 @@ class PoolState(Generic[W, T]):
 
     def _grow(self) -> Actions[W, T]:
         """Start a worker if those who wait are more than the workers on their way can serve."""
-        ready = sum(1 for worker in self.workers if worker.state is State.READY)
+        ready = sum(1 for worker in self.workers if worker.state is WorkerState.READY)
         is_short = len(self._waiting) > self.starting * self._concurrency
         if is_short and not self.is_closed and ready + self.starting < self.limits.max_workers:
             self.starting += 1
@@ -295,7 +295,7 @@ class PoolState(Generic[W, T]):
         self._waiting.clear()
         return (Refuse(tickets),) if tickets else ()
 
-    def _has(self, state: State) -> bool:
+    def _has(self, state: WorkerState) -> bool:
         return any(worker.state is state for worker in self.workers)
 
     def _is_worn_out(self, worker: W, now: float, memory: int | None) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
+import secrets
 import signal
+from functools import partial
 from typing import Final, Protocol
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
 from toolrun.logger import Indented, get_logger
-from toolrun.processes.engine import Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
-from toolrun.processes.framing import InvalidLine, LineFramer
-from toolrun.scripts.pool_state import PoolLimits, PoolState, State, WorkerRecord
+from toolrun.processes.engine import Confinement, Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
+from toolrun.processes.framing import LARGE, InvalidLine, LargeLine, LineFramer
+from toolrun.result import Large
+from toolrun.scripts.pool_state import PoolLimits, PoolState, WorkerRecord, WorkerState
 from toolrun.scripts.request import Request
 from toolrun.scripts.wire import (
     MAX_LINE,
@@ -23,7 +25,9 @@ from toolrun.scripts.wire import (
     Progressed,
     Raised,
     Ready,
+    answered_call,
     decode,
+    decode_large,
     encode_cancel,
     encode_request,
 )
@@ -31,9 +35,11 @@ from toolrun.tools.context import Progress
 
 logger = get_logger("toolrun.worker")
 
-_NUMBERS: Final = itertools.count(1)
+_ID_BITS: Final = 59
+"""Of the number of a worker's first call: it and all that follow have at most 18 digits, as the wire demands."""
+_MAX_GIVEN_UP: Final = 1000
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_STATUS_WORDS: Final = {State.STARTING: "starting", State.DRAINING: "draining", State.ENDED: "ending"}
+_STATUS_WORDS: Final = {WorkerState.STARTING: "starting", WorkerState.DRAINING: "draining", WorkerState.ENDED: "ending"}
 
 
 class Owner(Protocol):
@@ -61,34 +67,61 @@ class PooledWorker(WorkerRecord):
         super().__init__(now)
         self.name = name
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when its process has ended."""
         self.info: dict[str, JSON] = {}
         self._owner = owner
         self._worker: Worker | None = None
-        self._lines = LineFramer(MAX_LINE)
+        self._confinement: Confinement | None = None
+        self._lines = LineFramer(MAX_LINE, large=LARGE)
+        self._first = secrets.randbits(_ID_BITS)
+        """The number of its first call. Nobody else knows it, so nobody else can answer in this worker's place."""
+        self._next = self._first
         self._running: dict[int, Request] = {}
+        self._place = ""
+        self._given_up: dict[int, Request] = {}
+        """Calls that nobody waits for, and whose outcome somebody wants to know all the same."""
 
     def start(self, engine: Engine, spec: ProcessSpec) -> None:
         """Raises OSError if it cannot be started."""
+        self._confinement = spec.confinement
         self._worker = engine.start(spec, self)
 
-    def send(self, request: Request) -> None:
-        """The call gets this worker, whose load it is part of already."""
+    def send(self, request: Request) -> bool:
+        """The call gets this worker, whose load it is part of already. False if the worker cannot have got it."""
         assert self._worker is not None
-        request.number = number = next(_NUMBERS)
+        request.number = number = self._next
+        self._next = number + 1
+        call, key = request.call, ""
+        if call is not None and (call.key is not None or call.record is not None):
+            key = call.idempotency_key  # otherwise nobody remembers it, and the worker makes one up
         try:
-            data = encode_request(number, request.function, request.kwargs, request.config, request.secrets)
+            data = encode_request(number, key, request.function, request.kwargs, request.config, request.secrets)
         except TypeError as error:
             self._owner.call_lost(self)
             failure = ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED)
             request.resolve(None, failure)
-            return
+            return True
         request.worker = self
-        if request.call is not None:
-            request.call.phase = ""  # from here on the call may have had effects
+        if call is not None:
+            call.phase = ""  # from here on the call may have had effects
+            call.gone = self.gone
+            if call.record is not None:
+                call.record.worker = self._place or self._find_place()
         # A worker that is busy anyway need not be woken for each request.
         is_busy = bool(self._running)
         self._running[number] = request
-        self._worker.send(data, coalesce=is_busy)
+        return self._worker.send(data, coalesce=is_busy) or self._take_back(request)
+
+    def _take_back(self, request: Request) -> bool:
+        """The worker has ended, or reads no more, and the engine has not told so yet: the call goes to another one."""
+        del self._running[request.number]
+        if request.call is not None:
+            request.call.phase = "its worker had just ended"
+        self._owner.worker_failed(self)
+        self._owner.call_lost(self)
+        self.kill()
+        return False
 
     def give_up(self, request: Request) -> None:
         """Nobody waits for this call any more, but it may go on in the worker."""
@@ -96,6 +129,8 @@ class PooledWorker(WorkerRecord):
             return
         if self._running and self._worker is not None:  # otherwise it is killed now
             self._worker.send(encode_cancel(request.number))
+            if request.on_late_end is not None and len(self._given_up) < _MAX_GIVEN_UP:
+                self._given_up[request.number] = request
         self._owner.call_given_up(self)
 
     def kill(self) -> None:
@@ -110,40 +145,95 @@ class PooledWorker(WorkerRecord):
         """Where it runs and what it uses, once it was started."""
         return None if self._worker is None else self._worker.describe()
 
+    def _find_place(self) -> str:
+        """For the journal. Asked for once, as it takes some looks at the system."""
+        info = self.describe()
+        if info is not None:
+            self._place = f"{info.place}, {info.sandbox}" if info.sandbox else info.place
+        return self._place
+
     def status(self) -> WorkerStatus:
         """For `toolrun workers`."""
         state = _STATUS_WORDS.get(self.state) or ("busy" if self.load else "ready")
-        return WorkerStatus(state, self.calls, self.load)
+        return WorkerStatus(state, self.calls, self.load, self._confinement.rung if self._confinement else "")
 
     def received(self, data: bytes) -> None:
-        if not self._running and self.state is State.ENDED:
+        if not self._running and self.state is WorkerState.ENDED:
             return  # its last words
         for line in self._lines.feed(data):
-            message = line if isinstance(line, InvalidLine) else decode(line)
+            if isinstance(line, LargeLine):
+                self._read_large(line)
+                continue
+            message = decode(line) if isinstance(line, bytes) else line
             if type(message) is Answer:
                 self._answered(message)
             else:
                 self._handle(message)
+
+    def _read_large(self, line: LargeLine) -> None:
+        """Find out in a thread what a line says. Others may overtake it: each names the call that it is about.
+
+        If it is an answer, then its call has ended here and now, whatever becomes of the worker meanwhile.
+        """
+        number = answered_call(line)
+        request = None if number is None else self._running.pop(number, None)
+        if request is not None:
+            self._owner.call_answered(self)
+        elif number is not None:
+            request = self._given_up.pop(number, None)
+            if request is None:
+                self._answered_nothing(number, line.head)
+                return
+        reading = asyncio.get_running_loop().run_in_executor(None, decode_large, line)
+        reading.add_done_callback(partial(self._large_was_read, request))
+
+    def _large_was_read(self, request: Request | None, reading: asyncio.Future[Message]) -> None:
+        if reading.cancelled():
+            return
+        message = reading.result()
+        if request is None:
+            self._handle(message)
+        elif type(message) is Answer and message.id == request.number:
+            if message.error is None:
+                request.resolve(Large(message.result), None)
+            else:
+                request.resolve(None, request.failure(message.error))
+        else:
+            invalid = message if type(message) is InvalidLine else InvalidLine("an answer with two ids", b"")
+            request.resolve(None, ProtocolError(self._distrust(invalid)))
 
     def _handle(self, message: Message) -> None:
         match message:
             case Progressed():
                 self._progress(message)
             case Raised():
-                if (request := self._running.get(message.id)) is not None:
+                request = self._running.get(message.id) or self._given_up.get(message.id)
+                if request is not None:
                     request.raised = message.classes
             case Ready():
                 self._loaded(message)
+            case Answer():
+                self._answered(message)
             case InvalidLine():
                 self._distrust(message)
 
     def _answered(self, answer: Answer) -> None:
         request = self._running.pop(answer.id, None)
-        if request is None:  # of a call that was given up, or never made
-            logger.debug("%s: an answer to no call (%d)", self.name, answer.id)
+        if request is not None:
+            self._owner.call_answered(self)
+        else:
+            request = self._given_up.pop(answer.id, None)
+        if request is None:
+            self._answered_nothing(answer.id)
             return
-        self._owner.call_answered(self)
         request.resolve(answer.result, None if answer.error is None else request.failure(answer.error))
+
+    def _answered_nothing(self, number: int, line: bytes = b"") -> None:
+        """A call that was given up may be answered all the same, and a tool may answer twice."""
+        if self._first <= number < self._next:
+            logger.debug("%s: an answer to no call", self.name)
+        elif self.state is not WorkerState.ENDED:  # the rest of what it wrote is no news
+            self._distrust(InvalidLine("an answer to a call that it did not get", line))
 
     def _progress(self, message: Progressed) -> None:
         request = self._running.get(message.id)
@@ -160,7 +250,14 @@ class PooledWorker(WorkerRecord):
     def _loaded(self, message: Ready) -> None:
         if self.ready.done():
             return
-        error = message.info.get("error")
+        sandbox, error = message.info.get("sandbox"), message.info.get("error")
+        if isinstance(sandbox, str) and self._confinement is not None:
+            self._confinement.on_failure()  # the next start finds out what the system allows by now
+            reason = (
+                f"The sandbox of '{self.name}' cannot be set up: {sandbox}. `toolrun doctor` tells what works here."
+            )
+            self._fail_start(UnavailableError(reason, side_effects=SideEffects.NOT_STARTED))
+            return
         if isinstance(error, str):
             self._fail_start(
                 UnavailableError(f"'{self.name}' cannot be loaded: {error}", side_effects=SideEffects.NOT_STARTED)
@@ -170,14 +267,18 @@ class PooledWorker(WorkerRecord):
         self._owner.worker_loaded(self)
         self.ready.set_result(None)
 
-    def _distrust(self, invalid: InvalidLine) -> None:
-        """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted."""
+    def _distrust(self, invalid: InvalidLine) -> str:
+        """Nothing of a tool's can reach the protocol by accident, so whoever wrote this is not to be trusted.
+
+        Returns what the callers are told.
+        """
         logger.warning("%s: its worker wrote %s: %r", self.name, invalid.reason, invalid.excerpt)
         message = f"The worker of '{self.name}' wrote {invalid.reason} instead of an answer."
         self._owner.worker_failed(self)  # first: whoever waits must not be sent to a worker that is being killed
         self._fail_start(ProtocolError(message, side_effects=SideEffects.NOT_STARTED))
         self._fail(ProtocolError(message))
         self.kill()
+        return message
 
     def logged(self, line: str) -> None:
         level, message = logging.INFO, line
@@ -200,6 +301,8 @@ class PooledWorker(WorkerRecord):
         self._fail_start(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
         self._fail(lost)
         self._owner.worker_ended(self, lost)
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     def _fail_start(self, failure: CallError) -> None:
         if not self.ready.done():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from toolrun.errors import CallError, InvalidArgumentsError, ProtocolError, SideEffects
 from toolrun.execution.failure import remote_failure
 from toolrun.json import JSON
-from toolrun.tools.context import Call
+from toolrun.result import Large
+from toolrun.tools.context import Call, OnLateEnd
 
 if TYPE_CHECKING:
     from toolrun.scripts.pooled_worker import PooledWorker
@@ -20,7 +21,19 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class Request:
     """Is sent to a worker at most once, and ends once. The executor waits for it as for any body that runs."""
 
-    __slots__ = ("call", "config", "function", "kwargs", "number", "on_end", "outcome", "raised", "secrets", "worker")
+    __slots__ = (
+        "call",
+        "config",
+        "function",
+        "kwargs",
+        "number",
+        "on_end",
+        "on_late_end",
+        "outcome",
+        "raised",
+        "secrets",
+        "worker",
+    )
 
     def __init__(
         self,
@@ -35,8 +48,9 @@ class Request:
         self.config = config
         self.secrets = secrets
         self.call = call
-        self.outcome: asyncio.Future[tuple[JSON, CallError | None]] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[tuple[JSON | Large, CallError | None]] = asyncio.get_running_loop().create_future()
         self.on_end: Callable[[], object] | None = None
+        self.on_late_end: OnLateEnd | None = None
         self.worker: PooledWorker | None = None
         """Where it runs, until it has ended."""
         self.number = 0
@@ -45,10 +59,12 @@ class Request:
         if call is not None:
             call.phase = "its worker was not ready"
 
-    def resolve(self, result: JSON, error: CallError | None) -> None:
+    def resolve(self, result: JSON | Large, error: CallError | None) -> None:
         self.worker = None
         if not self.outcome.done():
             self.outcome.set_result((result, error))
+        elif self.on_late_end is not None:
+            self.on_late_end(result, error)
         if self.on_end is not None:
             self._end()
 

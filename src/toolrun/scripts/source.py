@@ -14,26 +14,29 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from toolrun.config.model import Config
-from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, SideEffects, UnavailableError
-from toolrun.json import JSON, Schema
+from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
+from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, ProcessSpec
-from toolrun.schema.origin import Origin
-from toolrun.scripts.description import Description, DescriptionCache, read_description
+from toolrun.processes.sandbox.confine import Sandboxes
+from toolrun.processes.sandbox.policy import Policy
+from toolrun.scripts.description_cache import Description, DescriptionCache, read_description
 from toolrun.scripts.environment import Environments
-from toolrun.scripts.pool import Pool, RetiredError
+from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
-from toolrun.scripts.request import Request
-from toolrun.scripts.version import Declared, Version, read_version
-from toolrun.tools.context import Call, current_call
+from toolrun.scripts.script_sandbox import granted, script_policy
+from toolrun.scripts.script_tool import ScriptTool
+from toolrun.scripts.script_version import Declared, Version, read_version
+from toolrun.tools.effects import Effects
+from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager
 from toolrun.worker import DIRECTORY
 
@@ -47,69 +50,10 @@ _STILL: Final = 0.1
 _SETTLED: Final = 1.0
 """Seconds without a change after which nobody can be in the middle of saving it."""
 _POLL: Final = 0.02
-
+_MAX_NAME: Final = 120
 
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes when a file is written: its time, its size, its number."""
-
-
-class ScriptTool:
-    """A function of a script."""
-
-    isolated = True
-    """It runs in a process, which is killed when a call is given up."""
-    schema_origin = Origin.SIGNATURE
-    __slots__ = (
-        "_config",
-        "_script",
-        "_secrets",
-        "description",
-        "function",
-        "idempotent",
-        "is_async",
-        "name",
-        "schema",
-        "source",
-        "timeout",
-    )
-
-    def __init__(self, script: Script, name: str, about: Mapping[str, Any], declared: Declared) -> None:
-        self._script = script
-        self.source = script.path
-        self.name = name
-        self.function = str(about["name"])
-        self.description = str(about.get("description") or "")
-        self.schema: Schema = about["schema"]
-        self.is_async = True
-        self.timeout = declared.timeout
-        self.idempotent = declared.idempotent
-        self._config, self._secrets = script.granted(name, declared)
-
-    async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
-        call = current_call.get()
-        script = self._script
-        script.look(perf_counter() if call is None else call.started)
-        while True:
-            if call is not None:
-                call.phase = "its script was being saved"
-            pool = await script.current_pool()
-            try:
-                return await pool.run(Request(self.function, arguments, self._config, self._secrets, call))
-            except RetiredError:  # it was edited while this call waited: the new version takes it
-                continue
-            except CallError as error:
-                if call is not None and error.side_effects is SideEffects.NOT_STARTED:
-                    call.phase = "its script was being saved"
-                if error.side_effects is not SideEffects.NOT_STARTED or not await script.has_replaced(pool):
-                    raise
-
-    def submit(self, call: Call) -> Request | None:
-        """The same without a coroutine, if a worker is free at this moment; None if not."""
-        script = self._script
-        if call.started >= script.next_look and not script.look(call.started):
-            return None
-        request = Request(self.function, call.arguments, self._config, self._secrets, call)
-        return request if script.pool.submit(request) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +65,9 @@ class ScriptServices:
     engine: Engine
     environments: Environments
     cache: Path
-    variables: Mapping[str, str]
-    """The environment variables of every worker."""
+    environ: Mapping[str, str]
+    """The environment variables of this program, of which a worker gets what it is granted."""
+    sandboxes: Sandboxes
     on_progress: Callable[[str], None]
     """Told what is done while an environment is being made."""
 
@@ -151,6 +96,8 @@ class Script:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_described = True
         self._tools: list[ScriptTool] = []
+        self._policies: dict[str, Policy] = {}
+        """Of the version that was started last, by its hash."""
         self._announced = ""
         """The environment whose making was announced last: many calls may wait for it."""
 
@@ -191,13 +138,28 @@ class Script:
         return self._tools
 
     def _make_tools(self, version: Version, found: Description) -> list[ScriptTool]:
-        functions = found.functions
+        declared = version.declared
+        functions = [it for it in found.functions if it["name"] != declared.verify]
+        if declared.verify is not None and len(functions) == len(found.functions):
+            raise ConfigError(f"has no public function '{declared.verify}', which its header names in 'verify'")
         if not functions:
             raise ConfigError("has no public function that can be a tool")
-        return [
-            ScriptTool(self, self.name if len(functions) == 1 else f"{self.name}.{it['name']}", it, version.declared)
-            for it in functions
-        ]
+        tools = []
+        for about in functions:
+            name = self.name if len(functions) == 1 else f"{self.name}.{about['name']}"
+            tools.append(ScriptTool(self, name, about, declared, self._make_verifier(name, declared, found)))
+        return tools
+
+    def _make_verifier(self, tool: str, declared: Declared, found: Description) -> ScriptTool | None:
+        """What finds out whether a call of `tool` has acted: a function of the script, which no model sees."""
+        about = next((it for it in found.functions if it["name"] == declared.verify), None)
+        if about is None:
+            return None
+        harmless = replace(declared, effects=Effects.NONE, timeout=None)
+        description = about.get("description") or "Find out whether a call has acted."
+        verifier = ScriptTool(self, tool, {**about, "description": description}, harmless)
+        verifier.name = f"{tool[:_MAX_NAME]}.verify"
+        return verifier
 
     def granted(self, tool: str, declared: Declared) -> tuple[Mapping[str, JSON], Mapping[str, str]]:
         """The configuration of a tool, and the secrets that it declares and is granted."""
@@ -325,6 +287,8 @@ class Script:
             if settings is None or settings.enabled:
                 manager.remove(tool.name)  # it is replaced on purpose: no warning
                 try:
+                    if settings is not None and settings.key_argument:
+                        hide_key_argument(tool, settings.key_argument)
                     manager.add(tool)
                 except DefinitionError as error:
                     logger.warning("%s: %s", self.path, error)
@@ -346,16 +310,37 @@ class Script:
     async def _spec(self, version: Version, *options: str) -> ProcessSpec:
         interpreter = await self._interpreter(version)
         options = options or ("--concurrency", str(version.declared.concurrency))
-        return ProcessSpec(
+        config = self._services.config
+        spec = ProcessSpec(
             name=self.name,
             program=interpreter,
-            arguments=(str(WORKER / "__main__.py"), str(self.path), "--source", str(len(version.content)), *options),
+            arguments=(str(WORKER / "__main__.py"),),
             input=version.content,
-            directory=self._services.config.root,
-            variables=self._services.variables,
-            memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000,
+            directory=config.root,
+            variables=self._variables(),
             label=str(self.path),
         )
+        policy = self._policy(version, interpreter)
+        memory = None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000
+        arguments = (str(self.path), "--source", str(len(version.content)), *options)
+        return await self._services.sandboxes.confine(spec, policy, arguments, memory)
+
+    def _policy(self, version: Version, interpreter: Path) -> Policy:
+        """What it may do: the same for every worker of a version, as it takes a while to find out."""
+        known = self._policies.get(version.sha256)
+        if known is None or known.program != interpreter:
+            services = self._services
+            known = script_policy(
+                self.path, version.declared, services.config, services.sandboxes.territory, interpreter
+            )
+            self._policies = {version.sha256: known}
+        return known
+
+    def _variables(self) -> dict[str, str]:
+        """Where programs and home are, the locale, and what is granted to all scripts or to this one."""
+        config = self._services.config
+        names = {*config.workers.variables, *granted(self.name, config).env}
+        return child_environment(self._services.environ, names.__contains__)
 
     async def _interpreter(self, version: Version) -> Path:
         requirements, environments = version.requirements, self._services.environments
@@ -388,11 +373,6 @@ class Script:
         finally:
             await worker.close(self._services.config.workers.grace)
         return worker.info
-
-
-def worker_variables(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """What a worker gets of the host's environment: where programs and home are, the locale, and what is listed."""
-    return child_environment(environ, names.__contains__)
 
 
 def _read(path: Path, config: Config) -> tuple[Stamp, Version]:

@@ -1,6 +1,6 @@
 """What goes over the pipe to a worker and back: one JSON object a line. Pure: bytes in, messages out.
 
-Request:  {"id", "function", "kwargs", "config", "secrets"}
+Request:  {"id", "key", "function", "kwargs", "config", "secrets"}
 Answer:   {"id", "result", "error"}
 Besides, from the worker: {"ready": …} once, {"id", "progress"} and {"id", "raised"} while a call runs; from the host:
 {"id", "cancel"}. `worker/__main__.py` has the other side of the contract.
@@ -10,13 +10,16 @@ Besides, from the worker: {"ready": …} once, {"id", "progress"} and {"id", "ra
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from toolrun.json import JSON, dump_line, loads
-from toolrun.processes.framing import InvalidLine
+from toolrun.json_pieces import loads_in_pieces
+from toolrun.processes.framing import InvalidLine, LargeLine
 
 MAX_LINE: Final = 64 * 1024 * 1024
+_ANSWER: Final = re.compile(rb'\{\s*"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,9 @@ class Raised:
 Message = Ready | Answer | Progressed | Raised | InvalidLine
 
 
-def encode_request(number: int, function: str, kwargs: object, config: object, secrets: object) -> bytes:
-    """Raises TypeError for arguments that are not JSON."""
-    request = {"id": number, "function": function, "kwargs": kwargs, "config": config, "secrets": secrets}
+def encode_request(number: int, key: str, function: str, kwargs: object, config: object, secrets: object) -> bytes:
+    """`key` is the idempotency key of the call. Raises TypeError for arguments that are not JSON."""
+    request = {"id": number, "key": key, "function": function, "kwargs": kwargs, "config": config, "secrets": secrets}
     return dump_line(request)
 
 
@@ -65,9 +68,30 @@ def encode_cancel(number: int) -> bytes:
 def decode(line: bytes) -> Message:
     """The message in a line. Never raises: a line that is not a message is an InvalidLine."""
     try:
-        data: Any = loads(line)
+        data = loads(line)
     except ValueError as error:
         return InvalidLine(f"not JSON ({error})", line)
+    match data:
+        case {"id": int() as number, "result": result, "error": None} if type(number) is int:  # most of them
+            return Answer(number, result, None)
+    return _message(data, line)
+
+
+def decode_large(line: LargeLine) -> Message:
+    """The same, in a thread."""
+    try:
+        return _message(loads_in_pieces(line.join()), line.head)
+    except ValueError as error:
+        return InvalidLine(f"not JSON ({error})", line.head)
+
+
+def answered_call(line: LargeLine) -> int | None:
+    """The id of the call that a line seems to be the answer to, before the line is read."""
+    found = _ANSWER.match(line.head)
+    return int(found[1]) if found else None
+
+
+def _message(data: Any, line: bytes) -> Message:
     if not isinstance(data, dict):
         return InvalidLine("not an object", line)
     number = data.get("id")

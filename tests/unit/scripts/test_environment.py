@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -515,3 +516,25 @@ def test_an_environment_that_cannot_be_read_is_not_taken_for_one_that_is_not_the
     monkeypatch.setattr("toolrun.scripts.environment.read_regular_file", no_descriptor)
     with pytest.raises(OSError, match="Too many open files"):
         environment._find(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "socket", "link to nothing"])
+async def test_whatever_has_the_name_of_the_lock_does_not_hold_the_loop(tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "lock", tmp_path / "other"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    else:
+        if "link" in kind:
+            path.symlink_to(other)
+        if "pipe" in kind:
+            os.mkfifo(other if "link" in kind else path)
+    for _ in range(2):
+        async with asyncio.timeout(LIMIT), environment._locked(path, lambda _: None):
+            assert path.is_file()
+
+
+async def test_a_directory_with_the_name_of_the_lock_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=str(tmp_path)):
+        async with environment._locked(tmp_path, lambda _: None):
+            pass

@@ -13,6 +13,7 @@ from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.json import JSON
 from toolrun.processes.engine import Listener, ProcessSpec
+from toolrun.result import Large
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
@@ -48,7 +49,7 @@ def request(call: Call | None = None) -> Request:
     return Request("add", {"a": 1}, {"units": "metric"}, {"KEY": "secret"}, call)
 
 
-async def running(pool: Pool, engine: MemoryEngine, calls: int, workers: int = 1) -> list[asyncio.Task[JSON]]:
+async def running(pool: Pool, engine: MemoryEngine, calls: int, workers: int = 1) -> list[asyncio.Task[JSON | Large]]:
     """Calls that have reached their workers."""
     tasks = [asyncio.create_task(pool.run(request())) for _ in range(calls)]
     await until(lambda: len(engine.workers) >= workers and sum(len(it.requests) for it in engine.workers) >= calls)
@@ -71,11 +72,11 @@ async def test_the_first_call_starts_a_worker_and_the_next_ones_use_it(make: Mak
     assert len(engine.workers) == 1
 
 
-async def test_a_request_has_exactly_the_keys_of_the_specification_and_its_number(make: Make) -> None:
+async def test_a_request_has_exactly_the_keys_of_the_specification_its_number_and_its_key(make: Make) -> None:
     pool, engine = make()
     [task] = await running(pool, engine, 1)
     [request] = engine.workers[0].requests
-    assert set(request) == {"id", "function", "kwargs", "config", "secrets"}
+    assert set(request) == {"id", "key", "function", "kwargs", "config", "secrets"}
     assert (request["kwargs"], request["config"], request["secrets"]) == (
         {"a": 1},
         {"units": "metric"},
@@ -264,11 +265,20 @@ async def test_rubbish_costs_the_worker_and_its_calls_a_clear_answer(make: Make)
     assert engine.workers[0].killed
 
 
-async def test_answers_to_nothing_doubled_and_late_ones_are_ignored(make: Make) -> None:
+@pytest.mark.parametrize("distance", [-1, 1])
+async def test_an_answer_to_a_call_that_was_not_made_is_the_end_of_its_worker(make: Make, distance: int) -> None:
     pool, engine = make()
     [task] = await running(pool, engine, 1)
     worker = engine.workers[0]
-    worker.say(id=999_999, result="stray", error=None)
+    worker.say(id=worker.requests[0]["id"] + distance, result="stray", error=None)
+    with pytest.raises(ProtocolError, match="an answer to a call that it did not get"):
+        await task
+
+
+async def test_doubled_and_late_answers_are_ignored(make: Make) -> None:
+    pool, engine = make()
+    [task] = await running(pool, engine, 1)
+    worker = engine.workers[0]
     worker.answer(result="first")
     worker.answer(result="second")
     assert await task == "first"

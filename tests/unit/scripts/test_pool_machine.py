@@ -19,6 +19,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from toolrun.errors import CallError, ProtocolError, SideEffects, WorkerLostError
 from toolrun.json import JSON
 from toolrun.processes.engine import ProcessSpec
+from toolrun.result import Large
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.request import Request
@@ -43,7 +44,7 @@ class Expected:
 
     token: int
     pool: Pool
-    task: asyncio.Task[JSON]
+    task: asyncio.Task[JSON | Large]
     worker: MemoryWorker | None = None
     """Where it was sent, if it was."""
     fate: type[BaseException] | None = None
@@ -82,54 +83,55 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(target=calls)
     def call(self) -> Expected:
         call = self._call()
-        self._settle()
+        self._run_until_idle()
         return call
 
     @rule(count=st.integers(2, 5))
     def call_many_at_once(self, count: int) -> None:
         for _ in range(count):
             self._call()
-        self._settle()
+        self._run_until_idle()
 
     @rule(call=calls)
     def cancel(self, call: Expected) -> None:
         if not call.task.done():
             call.task.cancel()
             call.fate = asyncio.CancelledError
-            self._settle()
+            self._run_until_idle()
 
     @rule()
     def edit(self) -> None:
-        self._settle(self._edit)
+        self._run_until_idle(self._edit)
 
     @rule(drain=st.sampled_from([0.0, 3.0]))
     def close(self, drain: float) -> None:
-        self._settle(lambda: self._close(drain))
+        self._run_until_idle(lambda: self._close(drain))
 
     # What workers do.
 
     @precondition(lambda self: self._starting())
     @rule(data=st.data())
     def become_ready(self, data: st.DataObject) -> None:
-        self._settle(data.draw(st.sampled_from(self._starting())).be_ready)
+        self._run_until_idle(data.draw(st.sampled_from(self._starting())).be_ready)
 
     @precondition(lambda self: self._starting())
     @rule(data=st.data())
     def fail_to_load(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self._starting()))
-        self._settle(lambda: worker.say(ready={"error": "SyntaxError"}))
+        self._run_until_idle(lambda: worker.say(ready={"error": "SyntaxError"}))
 
     @precondition(lambda self: self._running())
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self._running()))
-        self._settle(lambda: self._answer(call))
+        self._run_until_idle(lambda: self._answer(call))
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data(), number=st.integers(-5, 5))
     def answer_no_call(self, data: st.DataObject, number: int) -> None:
         worker = data.draw(st.sampled_from(self._alive()))
-        self._settle(lambda: worker.say(id=number - 1_000_000, result="stray", error=None))
+        stray = b'{"id":%d,"result":"stray","error":null}\n' % (number - 1_000_000)
+        self._run_until_idle(lambda: self._talk_rubbish(worker, stray))
 
     @precondition(lambda self: any(worker.requests for worker in self._alive()))
     @rule(data=st.data())
@@ -142,19 +144,19 @@ class PoolMachine(RuleBasedStateMachine):
             for number in late:
                 worker.say(id=number, result="late", error=None)
 
-        self._settle(answer_late)
+        self._run_until_idle(answer_late)
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data(), code=st.sampled_from([0, 3, -9, -11]))
     def die(self, data: st.DataObject, code: int) -> None:
         worker = data.draw(st.sampled_from(self._alive()))
-        self._settle(lambda: worker.end(code))
+        self._run_until_idle(lambda: worker.end(code))
 
     @precondition(lambda self: self._alive())
     @rule(data=st.data())
     def talk_rubbish(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self._alive()))
-        self._settle(lambda: self._talk_rubbish(worker))
+        self._run_until_idle(lambda: self._talk_rubbish(worker))
 
     @precondition(lambda self: self._starting() or self._running())
     @rule(data=st.data(), turns=st.integers(0, 2), event=st.sampled_from(["cancel", "die", "rubbish", "edit", "close"]))
@@ -187,12 +189,12 @@ class PoolMachine(RuleBasedStateMachine):
                 self._close(0.0)
 
         self.loop.run_until_complete(happen())
-        self._settle()
+        self._run_until_idle()
 
     @rule(seconds=st.sampled_from([0.5, 5.0, START_TIMEOUT + 1, 31.0, 700.0]))
     def let_time_pass(self, seconds: float) -> None:
         self.loop.now += seconds
-        self._settle()
+        self._run_until_idle()
 
     # What must hold.
 
@@ -223,8 +225,8 @@ class PoolMachine(RuleBasedStateMachine):
     def loads_are_the_calls_that_run(self) -> None:
         for pool in self._pools():
             running = [call for call in self._running() if call.pool is pool]
-            assert sum(member.load for member in pool.workers) == len(running)
-            assert all(0 <= member.load <= self.limits.concurrency for member in pool.workers)
+            assert sum(worker.load for worker in pool.workers) == len(running)
+            assert all(0 <= worker.load <= self.limits.concurrency for worker in pool.workers)
 
     @invariant()
     def there_are_at_most_max_workers_that_get_calls(self) -> None:
@@ -253,19 +255,19 @@ class PoolMachine(RuleBasedStateMachine):
         """Whatever state it is in: calls that can be answered are, and after closing nothing is left."""
         try:
             for _ in range(10 + 2 * len(self.expected)):
-                self._settle(self._be_all_ready)
-                self._settle(self._answer_all)
-                self._settle(self._end_killed_and_closed)
+                self._run_until_idle(self._be_all_ready)
+                self._run_until_idle(self._answer_all)
+                self._run_until_idle(self._end_killed_and_closed)
                 self.loop.now += 1
-                self._settle()
+                self._run_until_idle()
                 if all(call.task.done() for call in self.expected):
                     break
             self.every_call_has_the_answer_that_is_its_own()
             assert all(call.task.done() for call in self.expected), "a call was never answered"
             for pool in (*self.retired, self.pool):
                 self.closing[pool] = self.loop.create_task(pool.close())
-            self._settle()
-            self._settle(self._end_killed_and_closed)
+            self._run_until_idle()
+            self._run_until_idle(self._end_killed_and_closed)
             assert all(task.done() for task in self.closing.values())
             assert not self._alive()
             left = asyncio.all_tasks(self.loop)
@@ -286,7 +288,7 @@ class PoolMachine(RuleBasedStateMachine):
     def _call(self) -> Expected:
         token, pool = len(self.expected), self.pool
 
-        async def run() -> JSON:
+        async def run() -> JSON | Large:
             return await pool.run(Request("f", {"token": token}))
 
         task = self.loop.create_task(run())
@@ -319,9 +321,9 @@ class PoolMachine(RuleBasedStateMachine):
         self.closing[self.pool] = self.loop.create_task(self.pool.close(drain))
         self.pool = self._new_pool()
 
-    def _talk_rubbish(self, worker: MemoryWorker) -> None:
+    def _talk_rubbish(self, worker: MemoryWorker, line: bytes = b"Traceback (most recent call last):\n") -> None:
         self.rubbish.add(worker)
-        worker.listener.received(b"Traceback (most recent call last):\n")
+        worker.listener.received(line)
 
     def _pools(self) -> list[Pool]:
         return [*self.retired, *self.closing, self.pool]
@@ -331,7 +333,7 @@ class PoolMachine(RuleBasedStateMachine):
             if worker.killed or worker.closed:
                 worker.end(0)
 
-    def _settle(self, action: Callable[[], object] = lambda: None) -> None:
+    def _run_until_idle(self, action: Callable[[], object] = lambda: None) -> None:
         """Do something, let everything happen that needs no more time, and take note of what became of the calls."""
         self._turn(action)
         if any(call.pool in self.closing and call.worker and call.worker.killed for call in self._running()):

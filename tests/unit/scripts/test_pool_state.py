@@ -16,8 +16,8 @@ from toolrun.scripts.pool_state import (
     PoolState,
     Refuse,
     StartWorker,
-    State,
     WorkerRecord,
+    WorkerState,
 )
 
 Pool = PoolState[WorkerRecord, str]
@@ -44,12 +44,12 @@ def assigned(actions: Sequence[object]) -> list[str]:
 
 
 def test_a_worker_that_has_ended_stays_ended() -> None:
-    assert {after for (before, _), after in TRANSITIONS.items() if before is State.ENDED} == {State.ENDED}
+    assert {after for (before, _), after in TRANSITIONS.items() if before is WorkerState.ENDED} == {WorkerState.ENDED}
 
 
 def test_only_a_worker_that_has_loaded_its_script_becomes_ready() -> None:
-    leading = [pair for pair, after in TRANSITIONS.items() if after is State.READY]
-    assert leading == [(State.STARTING, Event.LOADED)]
+    leading = [pair for pair, after in TRANSITIONS.items() if after is WorkerState.READY]
+    assert leading == [(WorkerState.STARTING, Event.LOADED)]
 
 
 def test_calls_fill_a_worker_before_another_is_started() -> None:
@@ -81,10 +81,10 @@ def test_a_call_that_is_given_up_takes_its_worker_with_it_once_the_others_have_e
     acquired(pool)
     acquired(pool)
     assert pool.give_up(worker) == ()
-    assert (worker.state, worker.load) == (State.DRAINING, 1)
+    assert (worker.state, worker.load) == (WorkerState.DRAINING, 1)
     assert pool.acquire() is None
     assert pool.release(worker, 1.0) == [EndWorker(worker, kill=True)]
-    assert (worker.state, pool.workers) == (State.ENDED, [])
+    assert (worker.state, pool.workers) == (WorkerState.ENDED, [])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.json import JSON
-from toolrun.processes.framing import InvalidLine, LineFramer
+from toolrun.processes.framing import InvalidLine, Line, LineFramer
 from toolrun.scripts.wire import (
     MAX_LINE,
     Answer,
@@ -33,11 +33,12 @@ JSON_VALUES = st.recursive(
 
 
 def test_a_request_is_one_line_with_exactly_its_keys() -> None:
-    data = encode_request(7, "add", {"text": "a\nb"}, {}, {"K": "v"})
+    data = encode_request(7, "5f0c", "add", {"text": "a\nb"}, {}, {"K": "v"})
     assert data.count(b"\n") == 1
     assert data.endswith(b"\n")
     assert json.loads(data) == {
         "id": 7,
+        "key": "5f0c",
         "function": "add",
         "kwargs": {"text": "a\nb"},
         "config": {},
@@ -88,7 +89,7 @@ def test_lines_survive_any_cutting_of_the_stream(values: list[JSON], data: st.Da
     messages = [json.dumps({"id": n, "result": value, "error": None}).encode() for n, value in enumerate(values)]
     stream = b"".join(message + b"\n" for message in messages)
     lines, position = LineFramer(MAX_LINE), 0
-    found: list[bytes | InvalidLine] = []
+    found: list[Line] = []
     while position < len(stream):
         step = data.draw(st.integers(1, max(1, len(stream) - position)))
         found += lines.feed(stream[position : position + step])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolrun.config.model import Config
-from toolrun.config.value_type import SECONDS, VALUE_TYPES, count
+from toolrun.config.model import Config, Permissions
+from toolrun.config.value_type import EFFECTS, PERMISSIONS, SECONDS, VALUE_TYPES, count, one_of
 from toolrun.errors import ConfigError
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.scripts.environment import Requirements, read_requirements
@@ -21,7 +21,10 @@ _DECLARED: Final = {
     "concurrency": count(1),
     "memory_mb": count(1),
     "secrets": VALUE_TYPES["tuple[str, ...]"],
-    "idempotent": VALUE_TYPES["bool"],
+    "effects": EFFECTS,
+    "verify": VALUE_TYPES["str"],
+    "sandbox": one_of("standard", "strict"),
+    "permissions": PERMISSIONS,
 }
 
 
@@ -33,7 +36,13 @@ class Declared:
     concurrency: int = 1
     memory_mb: int | None = None
     secrets: tuple[str, ...] = ()
-    idempotent: bool = False
+    effects: str | None = None
+    verify: str | None = None
+    """Which of its functions finds out whether a call has acted. It is no tool."""
+    sandbox: str | None = None
+    """It may ask for a stricter sandbox than the user's."""
+    permissions: Permissions = field(default_factory=Permissions)
+    """What it asks for; toolrun.toml grants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +79,21 @@ def _declared(table: object) -> Declared:
         raise ConfigError("[tool.toolrun] in its header must be a table")
     values: dict[str, Any] = {}
     for key, value in table.items():
-        kind = _DECLARED.get(key)
-        if kind is None:
+        value_type = _DECLARED.get(key)
+        if value_type is None:
             raise ConfigError(f"unknown key '{key}' in [tool.toolrun] of its header; {suggestion(key, _DECLARED)}")
-        if not kind.accepts(value):
-            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {kind.words}")
-        values[key] = kind.convert(value)
+        if not value_type.accepts(value):
+            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {value_type.words}")
+        values[key] = value_type.convert(value)
     return Declared(**values)
 
 
 def _capped(declared: Declared, config: Config) -> Declared:
     workers = config.workers
     memory = [it for it in (declared.memory_mb, workers.max_memory_mb) if it is not None]
-    return Declared(
+    return replace(
+        declared,
         timeout=None if declared.timeout is None else min(declared.timeout, workers.max_timeout),
         concurrency=min(declared.concurrency, workers.max_concurrency),
         memory_mb=min(memory, default=None),
-        secrets=declared.secrets,
-        idempotent=declared.idempotent,
     )
