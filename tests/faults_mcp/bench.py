@@ -34,6 +34,8 @@ class Servers:
         self.tag = tag
         self._sections: dict[str, dict[str, Any]] = {}
         self._settings: dict[str, dict[str, Any]] = {}
+        self.trust: dict[str, Any] = {}
+        """The section [trust]."""
         self.add("bystander")
 
     def add(self, name: str, era: str = "legacy", **settings: Any) -> Path:
@@ -81,6 +83,8 @@ class Servers:
             'cache = "cache"',
             "[mcp]",
             *(f"{key} = {json.dumps(value)}" for key, value in (QUICK | mcp).items()),
+            "[trust]",
+            *(f"{key} = {json.dumps(value)}" for key, value in self.trust.items()),
         ]
         for name, settings in self._sections.items():
             lines += [f"[servers.{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items())]
@@ -91,9 +95,9 @@ class Servers:
         return path
 
     @asynccontextmanager
-    async def open(self, **mcp: Any) -> AsyncIterator[Tools]:
+    async def open(self, *, asks: bool = False, **mcp: Any) -> AsyncIterator[Tools]:
         recorder = Recorder()
-        async with Runtime.open(self.configure(**mcp), observers=(recorder,)) as runtime:
+        async with Runtime.open(self.configure(**mcp), observers=(recorder,), asks=asks) as runtime:
             async with asyncio.timeout(LIMIT):
                 await runtime.ready()
             yield Tools(runtime, self)

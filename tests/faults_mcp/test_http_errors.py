@@ -88,9 +88,28 @@ async def test_a_json_rpc_error_keeps_its_meaning_and_the_status(servers: Server
         assert "HTTP 400 Bad Request" in result.text
 
 
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+@pytest.mark.parametrize("location", ["", "https://login.example/?state=secret", "/mcp"])
+async def test_a_redirect_does_not_say_that_the_tool_did_not_act(
+    servers: Servers, plain: Web, status: int, location: str
+) -> None:
+    """`/mcp` is where the call was sent to: the server redirects it again and again."""
+    async with servers.open() as tools:
+        result = await tools.fault(
+            giving(status, "", "text/plain", **({"location": location} if location else {})), "do"
+        )
+        assert (result.error_kind, result.side_effects) == (ErrorKind.TOOL_ERROR, SideEffects.UNKNOWN)
+        assert f"redirect not followed (HTTP {status} " in str(result.error)
+        assert "secret" not in result.text
+        is_followed = location == "/mcp" and status in (307, 308)
+        assert [it["method"] for it in plain.received()].count("tools/call") == (2 if is_followed else 1)
+        await tools.works("do")
+
+
+@pytest.mark.parametrize("ping", [0, 400, 404], ids=["", "ping answered 400", "ping answered 404"])
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 async def test_one_failed_request_ends_neither_the_session_nor_other_calls(
-    servers: Servers, web: Web, status: int
+    servers: Servers, web: Web, status: int, ping: int
 ) -> None:
     gate = servers.root / "gate"
     async with servers.open() as tools:
@@ -98,7 +117,7 @@ async def test_one_failed_request_ends_neither_the_session_nor_other_calls(
         other = asyncio.create_task(tools.run(GATE.format(str(gate)), "do"))
         await until(lambda: any("gate" in str(it.get("params")) for it in web.received()), "the other call")
         try:
-            await tools.run(f"REFUSALS.append({status})", "do")
+            await tools.run(f"REFUSALS.append({status}); NO_PING += {[ping] if ping else []}", "do")
             result = await tools.run("open('acted', 'w')", "do")
             assert f"HTTP {status}" in result.text
             is_refusal = status == 401
@@ -198,3 +217,14 @@ async def test_the_body_of_a_failure_is_not_waited_for_for_ever(servers: Servers
     async with servers.open() as tools:
         result = await tools.fault(code, "do", timeout=20)
         assert "sign in needed (HTTP 401 Unauthorized)" in str(result.error)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("size", [0, 1_000_000])
+async def test_a_result_with_half_a_character_is_not_lost(servers: Servers, plain: Web, kind: str, size: int) -> None:
+    text = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"a\\ud800' + "b" * size + '"}]}}'
+    body = f"event: message\ndata: {text}\n\n" if kind == "text/event-stream" else text
+    async with servers.open() as tools:
+        code = f"give(200, {body!r}.replace('ID', str(number)).encode(), {kind!r}); answer = None"
+        result = await tools.run(code, "do")
+        assert result.result == "a\ufffd" + "b" * size

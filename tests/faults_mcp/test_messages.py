@@ -57,13 +57,13 @@ async def test_rubbish_is_logged_with_its_content(servers: Servers, caplog: pyte
             'write(b\'{"result":{"content":"\' + b\'x\' * 50_000_000 + b\'"},"jsonrpc":"2.0","id":%d}\\n\' % number)',
             "more than",
         ),
-        ('write(b\'{"jsonrpc":"2.0","id":%d,"result":{"n": NaN}}\\n\' % number)', "not JSON"),
+        ('write(b\'{"jsonrpc":"2.0","id":%d,"result":{"n": nope}}\\n\' % number)', "not JSON"),
         ('write(b\'{"jsonrpc":"2.0","id":%d,"result":[]}\\n\' % number)', "neither a result nor an error"),
         ('write(b\'{"jsonrpc":"2.0","id":%d}\\n\' % number)', "neither a result nor an error"),
         ("say({'id': number, 'result': {}})", "content"),
         ("say({'id': number, 'result': {'content': 'text'}})", "content"),
     ],
-    ids=["long, id first", "long, id last", "NaN", "list", "nothing", "empty result", "no list"],
+    ids=["long, id first", "long, id last", "no value", "list", "nothing", "empty result", "no list"],
 )
 async def test_an_answer_that_is_none_costs_its_own_call(servers: Servers, code: str, words: str) -> None:
     async with servers.open() as tools:
@@ -118,7 +118,7 @@ async def test_malformed_tools_cost_only_themselves(servers: Servers, caplog: py
         5,
         {},
         {"name": "", "inputSchema": {"type": "object"}},
-        {"name": "list", "inputSchema": []},
+        {"name": "list", "inputSchema": ["a"]},
         {"name": "text", "inputSchema": {"type": "string"}},
         {"name": "bad_schema", "inputSchema": {"type": "object", "properties": {"a": {"type": "nothing"}}}},
         {"name": "run", "inputSchema": {"type": "object"}},
@@ -198,3 +198,24 @@ async def test_slips_in_a_schema_cost_nothing_and_what_is_said_about_a_tool_is_k
         assert (await tools.call("slips", a="x", b=[1, "y"])).result == 'slips {"a": "x", "b": [1, "y"]}'
         assert (await tools.call("slips", b=["y", 1])).error_kind is ErrorKind.INVALID_ARGUMENTS
     assert "cannot be used" not in caplog.text
+
+
+BAD_TEXT = r"""{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\ud800"}]%s}}"""
+
+
+async def test_a_result_with_what_json_cannot_hold_is_not_lost(servers: Servers) -> None:
+    more = ',"structuredContent":{"n":NaN}'
+    async with servers.open() as tools:
+        code = f"write({BAD_TEXT!r}.encode() % (number, {more!r}.encode()) + b'\\n'); answer = None"
+        result = await tools.run(code)
+        assert (result.success, result.result) == (True, {"n": None})
+        assert [it["text"] for it in result.content] == ["a\ufffd"]
+
+
+async def test_one_bad_character_in_a_list_costs_no_tool(servers: Servers) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "number", "default": float("nan")}}}
+    servers.lists("subject", {"name": "odd", "description": "a\ud83d", "inputSchema": schema})
+    async with servers.open() as tools:
+        await tools.works()
+        [odd] = [it for it in tools.runtime.manager if it.name == "odd"]
+        assert odd.description == "a\ufffd"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from textwrap import dedent
 
 import pytest
 
@@ -39,8 +40,8 @@ async def test_a_server_that_does_not_start_costs_only_its_own_tools(
         assert result.error_kind is ErrorKind.UNKNOWN_TOOL
 
         servers.at_start("subject", "")
-        await tools.has("bystander__run")  # now there are two tools of that name
         await tools.has("subject__run")
+        assert "run" in tools.runtime.manager  # which has been the name of the other server's tool all the time
         await tools.works()
 
 
@@ -88,6 +89,42 @@ async def test_a_call_does_not_wait_for_a_server_beyond_its_deadline(servers: Se
         assert result.error_kind is ErrorKind.UNKNOWN_TOOL
 
 
+async def test_an_unknown_tool_waits_only_for_servers_that_may_have_it(servers: Servers) -> None:
+    servers.at_start("subject", NEVER)
+    servers.add("subject", start_timeout=600)
+    servers.add("sub", start_timeout=600)
+    servers.at_start("sub", NEVER)
+
+    async with Runtime.open(servers.configure()) as runtime:
+        await until(lambda: "run" in runtime.manager, "the tools of the other server")
+
+        def awaited(tool: str) -> list[str]:
+            return [it.name for it in runtime.awaited(tool)]
+
+        assert awaited("subject__run") == ["subject"]
+        assert awaited("sub__ject__run") == ["sub"]
+        assert awaited("bystander__other") == []
+        assert awaited("run") == []
+        assert awaited("walk") == ["subject", "sub"]
+        assert awaited("subject_run") == ["subject", "sub"]
+        async with asyncio.timeout(LIMIT):
+            result = await runtime.executor.execute("bystander__other", timeout=100 * LIMIT)
+        assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+        assert "'subject' (still connecting); 'sub' (still connecting)" in result.detail
+
+
+async def test_an_unknown_tool_waits_for_one_start_of_a_server_and_not_for_all_its_attempts(servers: Servers) -> None:
+    servers.at_start("subject", NEVER)
+    servers.add("subject", start_timeout=0.3)
+    async with Runtime.open(servers.configure(delays=[0, 600])) as runtime:
+        async with asyncio.timeout(LIMIT):
+            for name in ("walk", "subject__run"):
+                result = await runtime.executor.execute(name, timeout=100 * LIMIT)
+                assert result.error_kind is ErrorKind.UNKNOWN_TOOL
+        assert "'subject' (still connecting" in result.detail
+        assert runtime.awaited("subject__run") == []
+
+
 async def test_a_server_gets_a_clean_environment(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_HOST", "x")
     monkeypatch.setenv("LC_TIME", "C")
@@ -118,20 +155,86 @@ async def test_a_server_that_dies_of_the_question_for_its_era_is_not_asked_again
     assert servers.methods().count("server/discover") == 1
 
 
-async def test_a_server_that_ignores_the_question_for_its_era_is_asked_in_the_older_way(servers: Servers) -> None:
+IGNORES = """
+    _answer = answer
+    def answer(message):
+        if message["method"] != "server/discover":
+            _answer(message)
+"""
+
+
+async def test_nothing_waits_for_a_server_that_ignores_the_question_for_its_era(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolrun.mcp.client.supervisor._PATIENCE", 100 * LIMIT)
+    servers.at_start("subject", IGNORES)
+    servers.add("subject", start_timeout=600)
+    async with servers.open() as tools:
+        await tools.works()
+        assert tools.server().version == "2025-11-25"
+        await tools.run("os._exit(1)")
+        await tools.works()
+    asked = [it for it in servers.methods() if it in ("server/discover", "initialize")]
+    assert asked == ["server/discover", "initialize", "initialize"]
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+async def test_a_start_that_fails_for_its_own_reasons_does_not_make_the_next_one_wait(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, is_remembered: bool
+) -> None:
+    monkeypatch.setattr("toolrun.mcp.client.supervisor._PATIENCE", 100 * LIMIT)
+    servers.add("subject", start_timeout=600)
+    servers.at_start("subject", IGNORES)
+    if is_remembered:
+        async with servers.open() as tools:
+            await tools.works()
+    failing = "if not os.path.exists('failed'): open('failed', 'w').close(); sys.exit('the port is taken')\n"
+    servers.at_start("subject", failing + dedent(IGNORES))
+    async with servers.open() as tools:
+        await tools.works()
+        assert tools.server().version == "2025-11-25"
+
+
+async def test_a_server_that_answers_for_its_era_late_is_asked_once(servers: Servers) -> None:
     servers.at_start(
         "subject",
         """
-        _answer = answer
+        ERA = "modern"
+        _answer, _waiting = answer, []
         def answer(message):
-            if message["method"] != "server/discover":
+            if message["method"] == "server/discover" and not _waiting:
+                _waiting.append(message)
+            else:
                 _answer(message)
+                if message["method"] == "initialize":
+                    _answer(_waiting[0])
         """,
     )
-    servers.add("subject", start_timeout=3)
     async with servers.open() as tools:
         await tools.works()
-    assert servers.methods()[:2] == ["server/discover", "initialize"]
+        assert tools.server().version == "2026-07-28"
+    asked = [it for it in servers.methods() if it in ("server/discover", "initialize")]
+    assert asked == ["server/discover", "initialize"]
+
+
+async def test_a_server_that_dies_of_the_older_handshake_is_asked_without_it(servers: Servers) -> None:
+    servers.at_start(
+        "subject",
+        """
+        ERA = "modern"
+        _answer = answer
+        def answer(message):
+            if message["method"] == "initialize":
+                sys.exit("what is that?")
+            if message["method"] == "server/discover":
+                time.sleep(0.05)  # it may not die of the next message before this is answered
+            _answer(message)
+        """,
+    )
+    servers.add("subject", start_timeout=600)
+    async with servers.open() as tools:
+        await tools.works()
+        assert tools.server().version == "2026-07-28"
 
 
 async def test_the_era_is_remembered(servers: Servers) -> None:
@@ -143,7 +246,7 @@ async def test_the_era_is_remembered(servers: Servers) -> None:
     assert servers.methods().count("server/discover") == 1
     assert servers.methods().count("initialize") == 2
     assert servers.methods("modern").count("server/discover") == 2
-    assert "initialize" not in servers.methods("modern")
+    assert servers.methods("modern").count("initialize") == 1  # when nothing was known of it
 
 
 async def test_a_version_that_is_not_known_is_named(servers: Servers) -> None:
@@ -180,8 +283,8 @@ async def test_a_server_without_tools_is_connected_all_the_same(servers: Servers
 LOGS = """
     _answer = answer
     def answer(message):
-        if message["method"] == "server/discover":
-            sys.stderr.write("Failed to validate request\\n  input_value='server/discover'\\n  see the docs\\n")
+        if message["method"] in ("server/discover", "initialize"):
+            sys.stderr.write(f"Failed to validate request\\n  input_value='{message['method']}'\\n  see the docs\\n")
             sys.stderr.flush()
         _answer(message)
 """
@@ -192,6 +295,18 @@ async def test_the_era_is_remembered_for_the_next_program(servers: Servers) -> N
         async with servers.open() as tools:
             await tools.works()
     assert len(servers.starts()) == 2
+    assert servers.methods().count("server/discover") == 1
+
+
+async def test_a_program_that_ends_before_the_server_has_answered_forgets_nothing(servers: Servers) -> None:
+    async with servers.open() as tools:
+        await tools.works()
+    servers.at_start("subject", NEVER)
+    async with Runtime.open(servers.configure()):
+        await until(lambda: len(servers.starts()) == 2, "the server")
+    servers.at_start("subject", "")
+    async with servers.open() as tools:
+        await tools.works()
     assert servers.methods().count("server/discover") == 1
 
 
@@ -235,7 +350,9 @@ async def test_a_memory_that_is_broken_is_no_memory(servers: Servers, content: s
     assert servers.methods().count("server/discover") == 1
 
 
-async def test_complaints_about_the_question_for_its_era_are_not_last_words(servers: Servers) -> None:
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_complaints_about_the_question_for_its_era_are_not_last_words(servers: Servers, era: str) -> None:
+    servers.add("subject", era)
     servers.at_start("subject", LOGS)
     async with servers.open() as tools:
         await tools.works()

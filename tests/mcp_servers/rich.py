@@ -52,6 +52,16 @@ RESULTS: dict[str, dict[str, Any]] = {
         "_meta": {"retry": False},
     },
     "failed_bare": {"content": [{"type": "text", "text": "no"}], "isError": True},
+    "odd_blocks": {
+        "content": [
+            {"type": "hologram", "data": {"x": [1]}},
+            {"type": "image", "data": "not base64!", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "x:y"}},
+            TEXT,
+        ]
+    },
+    "odd_failure": {"content": [{"type": "hologram"}], "isError": True},
+    "broken_promise": {"content": [TEXT], "structuredContent": {"total": "three"}},
     "long": {"content": [{"type": "text", "text": "long " * 100_000}], "structuredContent": {"rows": ["y" * 300_000]}},
     "long_failure": {"content": [{"type": "text", "text": "bad " * 100_000}], "isError": True},
 }
@@ -73,12 +83,23 @@ TOOLS[1] |= {
     "annotations": {},
     "icons": [],
     "_meta": {},
+    "execution": {"taskSupport": "optional"},
+    "x-vendor": {"deep": [None]},
 }
+for tool in TOOLS:
+    if tool["name"] == "broken_promise":
+        tool["outputSchema"] = TOOLS[1]["outputSchema"]
+    if tool["name"] == "empty":
+        tool["title"] = tool.pop("description")
+    if tool["name"] == "media":
+        del tool["description"]
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/list":
         return {"tools": TOOLS}
+    if method == "tools/call" and params["name"] == "failed_bare" and params.get("arguments", {}).get("raise"):
+        raise ValueError("no room")
     if method == "tools/call":
         return RESULTS[params["name"]]
     if method == "resources/list":  # one on each page
@@ -112,6 +133,8 @@ def main() -> None:
                 said["result"] = {**said["result"], "resultType": "complete", "ttlMs": 5, "cacheScope": "public"}
         except KeyError as error:
             said["error"] = {"code": -32601, "message": f"Method not found: {error}"}
+        except ValueError as error:
+            said["error"] = {"code": -32050, "message": str(error), "data": {"rooms": [1, None]}}
         except LookupError as error:
             said["error"] = {"code": -32002, "message": "Resource not found", "data": {"uri": str(error)}}
         print(json.dumps(said), flush=True)

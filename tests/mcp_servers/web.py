@@ -1,8 +1,8 @@
 """An MCP server over HTTP that does what a test tells it to, with the standard library only. Older era.
 
 Streamable HTTP at /mcp, the older SSE at /sse. Arguments: the port (0 for any), and how it answers for a session that
-it does not know (404 or 400). It prints its port. In the directory it is started in it keeps `received`, every message
-that it got.
+it does not know: 404, 400, or 0 for not at all. It prints its port. In the directory it is started in it keeps
+`received`, every message that it got.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ PORT, UNKNOWN = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 404
 SESSIONS: set[str] = set()
 REFUSALS: list[int] = []
 """The status with which further calls are answered, instead of an answer."""
+NO_PING: list[int] = []
+"""The status with which pings are answered, if there is one: the server has none."""
 STREAMS: dict[str, queue.SimpleQueue[dict[str, Any] | None]] = {}
 NUMBERS = itertools.count(1)
 PARAMETERS = {"code": {"type": "string"}}
@@ -57,6 +59,9 @@ class Handler(BaseHTTPRequestHandler):
         if REFUSALS and message.get("method") == "tools/call":
             self.give(REFUSALS.pop(0), b"no", "text/plain")
             return
+        if NO_PING and message.get("method") == "ping":
+            self.give(NO_PING[0], b"Bad Request", "text/plain")
+            return
         if self.path.startswith("/message"):
             self.give(202, b"", "text/plain")
             # In a thread: the next request comes over the same connection.
@@ -64,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         known = self.headers.get("mcp-session-id") in SESSIONS
         if message.get("method") != "initialize" and not known:
+            if UNKNOWN == 0:
+                threading.Event().wait()
             fault = {"code": -32600 if UNKNOWN == 404 else -32000, "message": "Session not found"}
             self.give_json(UNKNOWN, {"jsonrpc": "2.0", "id": None, "error": fault})
         elif (answer := self.answer(message)) is None:
@@ -132,6 +139,7 @@ class Handler(BaseHTTPRequestHandler):
                 "give": self.give,
                 "connection": self.connection,
                 "REFUSALS": REFUSALS,
+                "NO_PING": NO_PING,
                 "SESSIONS": SESSIONS,
                 "STREAMS": STREAMS,
                 "answer": os.getpid(),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from mcp.shared.subscriptions import ResourceUpdated
 
 from faults_mcp.bench import Servers
 from real_servers.servers import RealServer
+from support.console import LIMIT
 from support.raw_mcp import gateway, on_stdio, said
+from support.serving import stdio_client
 
 CALLS: list[tuple[str, dict[str, object]]] = [
     ("echo", {"message": "hello"}),
@@ -46,6 +50,29 @@ def test_a_client_gets_the_same_through_toolrun(
             read = [said(ask("resources/read", uri=link["uri"])) for ask in (directly, through)]
             assert without_times(read[1]) == without_times(read[0])
             assert read[1]["contents"][0]["uri"] == link["uri"]
+        templates = [said(ask("resources/templates/list")) for ask in (directly, through)]
+        assert templates[1] == templates[0]
+        assert len(templates[1]["resourceTemplates"]) == 2
+        dynamic = [said(ask("resources/read", uri="demo://resource/dynamic/text/4711")) for ask in (directly, through)]
+        assert without_times(dynamic[1]) == without_times(dynamic[0])
+        assert dynamic[1]["contents"][0]["uri"] == "demo://resource/dynamic/text/4711"
+
+
+async def test_updates_of_its_resources_reach_a_client(
+    servers: Servers, everything: RealServer, tmp_path: Path
+) -> None:
+    settings = everything.settings()
+    command = [str(settings["command"]), *settings["args"]]
+    quoted = ", ".join(f'"{it}"' for it in command[1:])
+    (tmp_path / "toolrun.toml").write_text(f'[servers.everything]\ncommand = "{command[0]}"\nargs = [{quoted}]\n')
+    uri = "demo://resource/dynamic/text/1"
+    async with (
+        asyncio.timeout(LIMIT),
+        stdio_client(tmp_path, "auto") as client,
+        client.listen(resource_subscriptions=[uri]) as events,
+    ):
+        await client.call_tool("toggle-subscriber-updates", {})  # every few seconds, whoever has subscribed by then
+        assert await anext(aiter(events)) == ResourceUpdated(uri)
 
 
 def without_times(value: object) -> object:

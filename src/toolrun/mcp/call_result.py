@@ -1,7 +1,8 @@
 """Converts results of MCP servers to content of toolrun, and results of toolrun to MCP. Pure: JSON in, values out.
 
 A server may get its own answer wrong. A block that cannot be read becomes a line of text that says so, because the tool
-has acted and a model needs the rest; an answer that is not a result at all is a `ProtocolError`.
+has acted and a model needs the rest; the block itself stays in the `_meta` of that text, for a gateway that passes it
+on. An answer that is not a result at all is a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from toolrun.errors import (
     ToolError,
     UnknownToolError,
 )
+from toolrun.execution.failure import ForeignError
 from toolrun.json import JSON
-from toolrun.result import Content, ToolResult, render, shorten
+from toolrun.result import Content, ToolResult, normalise, render, shorten
 from toolrun.text import show
 
 Block = dict[str, JSON]
@@ -40,6 +42,10 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The types of blocks, each with the keys that must hold text. A `resource` has them one level deeper."""
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[^;,]*)[^,]*;base64,(?P<data>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 2_000
+_ORIGINAL: Final = "toolrun/original"
+"""In the `_meta` of a text: the block that it stands for."""
+_PIECE: Final = 1_000_000
+"""Characters of base64 that are checked in one call: a multiple of 4."""
 
 
 class ForwardedError(Exception):
@@ -52,8 +58,12 @@ class ForwardedError(Exception):
         self.data = data
 
 
-def read_result(raw: Mapping[str, object]) -> Content:
-    """The content of a result of `tools/call`. Raises ToolError if it says `isError`, ProtocolError if it is none."""
+def read_result(raw: Mapping[str, object], is_normal: bool = False) -> Content:
+    """The content of a result of `tools/call`. Raises ForeignError if it says `isError`, ProtocolError if it is none.
+
+    `isError` is no proof that nothing happened: most servers make it of any exception. `is_normal` says that all of it
+    is JSON data and nobody else's.
+    """
     kind = raw.get("resultType", "complete") if isinstance(raw, Mapping) else "complete"
     if kind == "input_required":
         _refuse_questions(raw)
@@ -71,10 +81,10 @@ def read_result(raw: Mapping[str, object]) -> Content:
             case _:
                 blocks.append(_read_block(block))
     meta = raw.get("_meta")
-    content = Content(blocks, data, cast("dict[str, JSON]", meta) if isinstance(meta, dict) else None)
+    content = Content(blocks, data, cast("dict[str, JSON]", meta) if isinstance(meta, dict) else None, is_normal)
     if raw.get("isError") is True:
         text = render(cast(JSON, blocks)) if blocks else "" if data is None else render(data)
-        error = ToolError(text or "The tool failed, and did not say why")
+        error = ForeignError(text or "The tool failed, and did not say why")
         error.answer = content
         raise error
     return content
@@ -97,15 +107,24 @@ def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:
 def _read_block(block: object) -> Block:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(kind, str):
-        return _text(f"[not a block of content: {show(block)}]")
+        return _instead(f"[not a block of content: {show(block)}]", block)
     if kind == "resource":
         fault = _resource_fault(block.get("resource"))
     elif kind in _TEXTS:
         fault = next((f"no '{key}'" for key in _TEXTS[kind] if not isinstance(block.get(key), str)), "")
         fault = fault or _data_fault(block.get("data"))
     else:
-        return _text(f"[{kind}, an unknown type of content: {show(block, _MAX_SHOWN)}]")
-    return _text(f"[{kind}, not usable: {fault}]") if fault else block
+        return _instead(f"[{kind}, an unknown type of content: {show(block, _MAX_SHOWN)}]", block)
+    return _instead(f"[{kind}, not usable: {fault}]", block) if fault else block
+
+
+def _instead(text: str, block: object) -> Block:
+    return {**_text(text), "_meta": {_ORIGINAL: cast(JSON, block)}}
+
+
+def _original(block: Block) -> JSON:
+    meta = block.get("_meta")
+    return meta[_ORIGINAL] if isinstance(meta, dict) and _ORIGINAL in meta else block
 
 
 def _resource_fault(resource: object) -> str:
@@ -122,14 +141,29 @@ def _data_fault(data: object) -> str:
     if not isinstance(data, str):
         return ""
     try:
-        binascii.a2b_base64(data, strict_mode=True)
+        if data.find("=", 0, len(data) - 2) >= 0 and len(data) > _PIECE:
+            return "its data is not base64 (Excess data after padding)"
+        for at in range(0, len(data), _PIECE):
+            binascii.a2b_base64(data[at : at + _PIECE], strict_mode=True)
     except ValueError as error:  # also text that is not ASCII
         return f"its data is not base64 ({error})"
     return ""
 
 
 def protocol_failure(code: int, message: str, data: object, tool: str) -> CallError:
-    """A JSON-RPC error as the failure of the call. The message is the server's, unchanged."""
+    """A JSON-RPC error as the failure of the call. The message is the server's, unchanged.
+
+    Its code and data are in the `_meta` of the answer.
+    """
+    failure = _protocol_failure(code, message, data, tool)
+    about: dict[str, JSON] = {"toolrun/errorCode": code}
+    if data is not None:
+        about["toolrun/errorData"] = cast(JSON, data)
+    failure.answer = Content([], None, about)
+    return failure
+
+
+def _protocol_failure(code: int, message: str, data: object, tool: str) -> CallError:
     text = message or f"The server of '{tool}' answered with error {code} and no message"
     detail = "" if data is None else data if isinstance(data, str) else show(data, _MAX_SHOWN)
     detail = shorten(detail, _MAX_SHOWN)
@@ -139,7 +173,7 @@ def protocol_failure(code: int, message: str, data: object, tool: str) -> CallEr
         return UnknownToolError(text, detail="\n".join(filter(None, (text, detail))))
     if code in (PARSE_ERROR, INVALID_REQUEST):
         return ProtocolError(text, side_effects=SideEffects.NOT_STARTED, detail=detail)
-    return ToolError(text, detail=detail)
+    return ForeignError(text, detail=detail)
 
 
 def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]:
@@ -150,23 +184,59 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
     """
     if result.error is not None:
         return _write_failure(result)
-    blocks = [_write_block(block) for block in result.content]
-    content = cast(JSON, [*(blocks or [_text(render(result.result))]), *_note(result)])
+    shown = result.shown
+    content: list[JSON] = [_write_block(block) for block in result.content]
+    if not content:
+        content.append({"type": "text", "text": render(shown)})
+    if result.dropped:
+        content.append(_note(result))
     answer: dict[str, JSON] = {"content": content, "isError": False}
-    if isinstance(result.result, dict) and (has_output_schema or result.content):
-        answer["structuredContent"] = result.result
-    return answer if result.meta is None else {**answer, "_meta": result.meta}
+    if isinstance(shown, dict) and (has_output_schema or result.content):
+        answer["structuredContent"] = shown
+    return _with_meta(answer, result)
 
 
 def forward_result(result: ToolResult, is_modern: bool) -> dict[str, JSON]:
-    """The answer to a call of another server's tool, as that server gave it, also if it says that the tool failed."""
-    is_own = result.content or result.result is not None or result.meta is not None
-    if result.error is not None and not (is_own and result.error_kind is ErrorKind.TOOL_ERROR):
+    """The answer to a call of another server's tool, as that server gave it, also if it says that the tool failed.
+
+    Whether it is what the tool's output schema promises is for the client to judge, who has that schema.
+    """
+    is_own = bool(result.content) or result.result is not None or (result.meta is not None and not _is_rpc(result))
+    if result.error is not None and not (is_own and result.error_kind in (ErrorKind.TOOL_ERROR, ErrorKind.PROTOCOL)):
         return _write_failure(result)
-    answer: dict[str, JSON] = {"content": list(result.content), "isError": result.error is not None}
-    if isinstance(result.result, dict) or (is_modern and not _is_derived(result)):
-        answer["structuredContent"] = result.result
+    answer: dict[str, JSON] = {
+        "content": [_original(block) for block in result.content],
+        "isError": result.error_kind is ErrorKind.TOOL_ERROR,
+    }
+    if isinstance(result.shown, dict) or (is_modern and not _is_derived(result)):
+        answer["structuredContent"] = result.shown
+    return _with_meta(answer, result)
+
+
+def _is_rpc(result: ToolResult) -> bool:
+    """Whether the failure is a JSON-RPC error of the server."""
+    return result.meta is not None and "toolrun/errorCode" in result.meta
+
+
+def _with_meta(answer: dict[str, JSON], result: ToolResult) -> dict[str, JSON]:
+    """With what the server said about its answer, and what toolrun has to say about the call."""
+    about: dict[str, JSON] = {}
+    if result.repairs:
+        about["toolrun/repairs"] = normalise(result.repairs)
+    if result.dropped:
+        about["toolrun/dropped"] = list(result.dropped)
+    if result.record is not None and result.key is not None:
+        about["toolrun/key"] = result.key
+    if result.replayed:
+        about |= _about_record(result)
+    if about:
+        return {**answer, "_meta": {**(result.meta or {}), **about}}
     return answer if result.meta is None else {**answer, "_meta": result.meta}
+
+
+def _about_record(result: ToolResult) -> dict[str, JSON]:
+    about: dict[str, JSON] = {"toolrun/replayed": True} if result.replayed else {}
+    return about if result.record is None else {**about, "toolrun/recordedAs": result.recorded_as}
 
 
 def too_large(tool: str, size: int, limit: int) -> dict[str, JSON]:
@@ -187,17 +257,19 @@ def _write_failure(result: ToolResult) -> dict[str, JSON]:
     meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
     if result.side_effects is not None:
         meta["toolrun/sideEffects"] = str(result.side_effects)
-    return {"content": [_text(text), *_note(result)], "isError": True, "_meta": meta}
+    meta |= {**(result.meta or {}), **_about_record(result)}
+    content: list[JSON] = [_text(text), _note(result)] if result.dropped else [_text(text)]
+    return {"content": content, "isError": True, "_meta": meta}
 
 
-def _note(result: ToolResult) -> list[Block]:
+def _note(result: ToolResult) -> Block:
     """In a block of its own: a client may read the result as JSON."""
-    return [_text(result.note)] if result.note else []
+    return _text(result.note)
 
 
 def _is_derived(result: ToolResult) -> bool:
     """Whether a result without structured content got its data from its blocks, or has none."""
-    data, blocks = result.result, result.content
+    data, blocks = result.shown, result.content
     if isinstance(data, str):
         return data == "\n".join(str(block.get("text")) for block in blocks)
     return data is None or (isinstance(data, list) and len(data) == len(blocks) and data == list(blocks))

@@ -25,8 +25,8 @@ from toolrun.schema.value import is_too_deep
 
 logger = get_logger("toolrun.mcp")
 
-MAX_WORK: Final = 2_000_000
-"""Checks for one answer, each less than 100 ns."""
+MAX_WORK: Final = 500_000
+"""Checks for one answer, each less than 100 ns: in this one call into C nothing else of the process runs."""
 _MAX_VALUES: Final = 50_000
 _MAX_EXPLAINED: Final = 20_000
 """Work up to which mistakes are explained one by one: an explanation costs a hundred times a check."""
@@ -55,7 +55,7 @@ class OutputSchema:
     def problem(self, data: JSON) -> str | None:
         """Why the data is not what the schema promises; None if it is, or if it would take too long to tell."""
         value = {_WRAPPED: data} if self._is_wrapped else data
-        work = self._compiled.work * _weight(value)
+        work = self._compiled.work_each * _weight(value)
         if work > MAX_WORK or is_too_deep(value):
             logger.info("structured content is too large to be checked against its schema; it is passed on as it is")
             return None

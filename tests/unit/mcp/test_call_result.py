@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any, ClassVar
 
@@ -20,9 +21,11 @@ from toolrun.errors import (
     ToolError,
     UnknownToolError,
 )
+from toolrun.execution.failure import ForeignError, explain
 from toolrun.json import JSON
 from toolrun.mcp.call_result import forward_result, protocol_failure, read_result, write_result
 from toolrun.result import Content, ToolResult, normalise, normalise_result
+from toolrun.schema.repair_record import Repair
 
 PNG = "iVBORw0KGgo="
 TEXT: dict[str, JSON] = {"type": "text", "text": "hello"}
@@ -109,6 +112,7 @@ def test_an_error_of_the_tool_is_its_own_words(raw: dict[str, Any], message: str
 @pytest.mark.parametrize("is_error", [False, True])
 def test_what_a_server_says_about_its_answer_is_kept(is_error: bool) -> None:
     raw = {"content": [TEXT, IMAGE, LINK], "structuredContent": {"n": 1}, "_meta": {"x/trace": "7"}}
+    content: object
     try:
         content = read_result({**raw, "isError": is_error})
     except ToolError as error:
@@ -139,9 +143,9 @@ def test_whatever_comes_is_content_or_the_error_of_a_call(raw: dict[str, Any]) -
         (-32602, InvalidArgumentsError, SideEffects.NOT_STARTED),
         (-32601, UnknownToolError, SideEffects.NOT_STARTED),
         (-32600, ProtocolError, SideEffects.NOT_STARTED),
-        (-32603, ToolError, SideEffects.FAILED),
-        (-32042, ToolError, SideEffects.FAILED),
-        (1, ToolError, SideEffects.FAILED),
+        (-32603, ForeignError, SideEffects.FAILED),
+        (-32042, ForeignError, SideEffects.FAILED),
+        (1, ForeignError, SideEffects.FAILED),
     ],
 )
 def test_errors_of_the_protocol_keep_their_message(code: int, kind: type[CallError], side_effects: SideEffects) -> None:
@@ -188,6 +192,27 @@ def test_a_failure_is_told_with_its_kind_and_effects() -> None:
         "isError": True,
         "_meta": {"toolrun/errorKind": "timeout", "toolrun/sideEffects": "unknown"},
     }
+    result.record = (17 << 32 | 204, "k")
+    assert written(result)["_meta"]["toolrun/recordedAs"] == "17-204"
+
+
+def test_an_answer_that_was_given_before_is_marked() -> None:
+    result = ToolResult("t", 5, record=(17 << 32 | 204, "k"), meta={"trace": 1})
+    for write in (written, lambda it: forward_result(it, True)):
+        assert write(result)["_meta"] == {"trace": 1, "toolrun/key": "k"}
+        again = dataclasses.replace(result, replayed=True)
+        about = {"toolrun/replayed": True, "toolrun/recordedAs": "17-204"}
+        assert write(again)["_meta"] == {"trace": 1, "toolrun/key": "k", **about}
+
+
+def test_what_was_changed_in_the_arguments_is_said_of_a_success() -> None:
+    result = ToolResult("t", 5, repairs=(Repair("a", "1", 1, "type"),), dropped=("c",), record=(1, None))
+    for write in (written, lambda it: forward_result(it, True)):
+        assert write(result)["_meta"] == {
+            "toolrun/repairs": [{"path": "a", "before": "1", "after": 1, "reason": "type"}],
+            "toolrun/dropped": ["c"],
+        }
+        assert "_meta" not in write(ToolResult("t", 5, record=(1, None)))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +250,9 @@ META: dict[str, Any] = {"trace": [1]}
         ({"content": [IMAGE], "isError": True, "structuredContent": {"a": 1}, "_meta": META}, False),
         ({"content": [IMAGE], "isError": True, "structuredContent": [1]}, True),
         ({"content": [], "isError": True, "_meta": META}, True),
+        ({"content": [{"type": "hologram", "x": [1]}, TEXT]}, False),
+        ({"content": [{**IMAGE, "data": "!"}, {"type": "image"}, {"type": "resource", "resource": 5}, 7]}, True),
+        ({"content": [{"type": "hologram"}], "isError": True}, False),
     ],
 )
 async def test_what_a_server_answered_is_forwarded_as_it_is(raw: dict[str, Any], is_modern: bool) -> None:
@@ -246,7 +274,10 @@ def test_the_older_protocol_gets_structured_content_only_if_it_is_an_object(data
     assert "structuredContent" not in forward_result(ToolResult("t", data, content=(TEXT,)), False)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ErrorKind if kind is not ErrorKind.TOOL_ERROR])
+OURS = [kind for kind in ErrorKind if kind not in (ErrorKind.TOOL_ERROR, ErrorKind.PROTOCOL)]
+
+
+@pytest.mark.parametrize("kind", OURS)
 def test_a_failure_that_is_ours_is_told_in_our_words(kind: ErrorKind) -> None:
     result = ToolResult("t", {"a": 1}, error="why", error_kind=kind, content=(TEXT,))
     assert forward_result(result, True) == write_result(result, False)
@@ -293,3 +324,16 @@ def test_what_a_server_said_arrives_at_a_client_as_it_was(blocks: list[Any]) -> 
     content = read_result({"content": blocks})
     data, shown = normalise_result(content)
     assert written(ToolResult("t", data, content=shown))["content"] == blocks
+
+
+@pytest.mark.parametrize("code", [-32700, -32600, -32601, -32602, -32603, -32050, 7])
+@pytest.mark.parametrize("data", [None, "why", {"a": [None, 1.5]}, 0])
+def test_the_code_and_the_data_of_a_json_rpc_error_are_forwarded(code: int, data: Any) -> None:
+    failure = explain(protocol_failure(code, "no room", data, "t"), "t")
+    assert failure.answer is not None
+    result = ToolResult("t", error=failure.message, error_kind=failure.kind, meta=failure.answer.meta)
+    for answer in (forward_result(result, True), write_result(result, False)):
+        assert answer["isError"] is True
+        assert answer["content"] == [{"type": "text", "text": "no room"}]
+        meta: Any = answer["_meta"]
+        assert (meta["toolrun/errorCode"], meta.get("toolrun/errorData")) == (code, data)

@@ -81,12 +81,23 @@ def test_levels_that_multiply_are_refused() -> None:
         ({"items": {"allOf": [{"type": "integer"}] * 1000}}, ["x"] * 10_000),
         ({"type": "integer"}, "x" * 10_000_000),
         ({"items": {"pattern": r"^(a|ab)*(?=c)"}}, ["ab" * 20] * 1000),
+        ({"items": {"enum": [{"n": n} for n in range(200)]}}, [{"n": 199}] * 1000),
+        ({"items": {"anyOf": [{"const": n} for n in range(100)]}}, [99] * 5000),
     ],
 )
 def test_what_would_take_too_long_is_passed_on(schema: JSON, data: JSON, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "toolrun.mcp")
     assert OutputSchema({"type": "object", "properties": {"x": schema}}).problem({"x": data}) is None
     assert "too large to be checked" in caplog.text
+
+
+@pytest.mark.parametrize("columns", [2, 200])
+def test_a_table_is_checked_however_many_columns_its_schema_has(columns: int) -> None:
+    row: dict[str, JSON] = {"type": "object", "properties": {f"c{n}": {"type": "integer"} for n in range(columns)}}
+    schema = OutputSchema({"type": "object", "properties": {"rows": {"type": "array", "items": row}}})
+    rows: list[JSON] = [{"c0": n, "c1": n} for n in range(7_000)]
+    assert schema.problem({"rows": rows}) is None
+    assert schema.problem({"rows": [*rows, {"c0": "x"}]}) == "it does not fit the schema"
 
 
 def test_the_same_in_small_is_not() -> None:

@@ -118,3 +118,37 @@ def test_of_servers_whose_names_begin_alike_each_keeps_its_prefix() -> None:
 )
 def test_settings_are_those_of_a_server_and_its_own_name(server: str, tool: str, names: tuple[str, ...]) -> None:
     assert settings_names(server, tool, ["a", "b", "a__b", "my.server"]) == names
+
+
+def test_an_established_name_stays_with_its_owner_and_only_the_newcomer_gets_the_prefix() -> None:
+    owners = {"search": ("a", "search")}
+    table = name_tools({"a": ["search"], "b": ["search"], "c": ["search"]}, owners=owners)
+    assert table == {"search": ("a", "search"), "b__search": ("b", "search"), "c__search": ("c", "search")}
+
+
+def test_an_established_name_waits_for_its_owner() -> None:
+    owners = {"search": ("a", "search")}
+    assert name_tools({"a": [], "b": ["search"]}, owners=owners) == {"b__search": ("b", "search")}
+    assert name_tools({"b": ["search"]}, owners=owners) == {
+        "search": ("b", "search")
+    }  # which is not configured any more
+
+
+def test_a_name_of_the_project_and_a_prefix_go_before_an_established_name() -> None:
+    assert name_tools({"a": ["search"]}, ["search"], {"search": ("a", "search")}) == {"a__search": ("a", "search")}
+    owners = {"b__x": ("a", "b__x")}
+    assert name_tools({"a": ["b__x"], "b": ["x"]}, ["x"], owners) == {"a__b__x": ("a", "b__x"), "b__x": ("b", "x")}
+
+
+def test_a_name_that_was_made_to_fit_can_be_established() -> None:
+    owners = {"x_y": ("a", "x.y")}
+    assert name_tools({"a": ["x.y"], "b": ["x_y"]}, owners=owners) == {"x_y": ("a", "x.y"), "b__x_y": ("b", "x_y")}
+
+
+@given(TOOLS, st.lists(NAME, max_size=5), st.dictionaries(NAME, st.tuples(NAME, NAME), max_size=3))
+def test_names_are_valid_unique_free_and_complete_whoever_owns_some(
+    tools: dict[str, list[str]], taken: list[str], owners: dict[str, tuple[str, str]]
+) -> None:
+    table = name_tools(tools, taken, owners)
+    assert sorted(table.values()) == sorted({(server, tool) for server, names in tools.items() for tool in names})
+    assert all(PROVIDERS.accepts(name) and name not in taken for name in table)

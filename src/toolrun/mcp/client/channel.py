@@ -9,11 +9,21 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from toolrun.config.model import McpSettings, ServerSettings
-from toolrun.mcp.client.json_rpc import LostError, OnNotification, OnRequest, Params, Pending, Read, Result
+from toolrun.mcp.client.json_rpc import (
+    LostError,
+    OnLateAnswer,
+    OnNotification,
+    OnRequest,
+    Params,
+    Pending,
+    Read,
+    Result,
+)
 from toolrun.processes.engine import Engine
+from toolrun.processes.sandbox.confine import Sandboxes
 from toolrun.tools.context import OnProgress
 
 
@@ -32,6 +42,8 @@ class Server:
     """Starts the processes of stdio servers."""
     cache: Path
     """The directory in which is kept what is known about servers."""
+    sandboxes: Sandboxes | None = None
+    """Of the project; None outside of one."""
 
     @property
     def transport(self) -> str:
@@ -44,6 +56,10 @@ class Server:
     @property
     def max_bytes(self) -> int:
         return self.mcp.max_message_mb * 1_000_000
+
+
+class LargeResult(dict[str, Any]):
+    """A result that it takes a thread to go through. Our own JSON module has read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,7 @@ class Channel(Protocol):
         *,
         on_progress: OnProgress | None = None,
         request_id: str | None = None,
+        on_late_answer: OnLateAnswer | None = None,
     ) -> Result: ...
 
     async def notify(self, method: str, params: Params | None = None) -> None: ...

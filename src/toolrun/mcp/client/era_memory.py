@@ -1,8 +1,9 @@
 """Which era of the protocol each server spoke last, kept in a file for the next program that starts it.
 
-A server of the older era that is asked for the newer one may log a page of complaints, or say nothing for seconds. So
-it is asked once. What is remembered holds for the same command or URL, as long as the server gives the same name and
-version and toolrun has the same version. It is only a hint: if it turns out to be wrong, the server is asked again.
+A server of the older era that is asked for the newer one may log a page of complaints, and one of the newer era about
+the handshake of the older one. So each is asked for both once. What is remembered holds for the same command or URL, as
+long as the server gives the same name and version and toolrun has the same version. It is only a hint: if it turns out
+to be wrong, the server is asked again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,8 @@ from toolrun.version import __version__
 
 _MAX_ENTRIES: Final = 500
 _MAX_BYTES: Final = 1_000_000
+_WRITING: Final = threading.Lock()
+"""Several servers are connected with at once, each from its own thread: none may overwrite what another has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,14 @@ class EraMemory:
         return None
 
     def remember(self, found: Remembered) -> None:
-        if self.recall() != found:
-            self._write({"toolrun": __version__, "version": found.version, "info": found.info})
+        with _WRITING:
+            if self.recall() != found:
+                self._write({"toolrun": __version__, "version": found.version, "info": found.info})
 
     def forget(self) -> None:
-        if self._key in self._read():
-            self._write(None)
+        with _WRITING:
+            if self._key in self._read():
+                self._write(None)
 
     def _read(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 from toolrun.config.model import ToolSettings
 from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, ToolError, UnavailableError
+from toolrun.execution.body import Outcome
 from toolrun.json import JSON, Schema
 from toolrun.logger import get_logger
 from toolrun.mcp.call_result import protocol_failure, read_result
-from toolrun.mcp.client.http_error import HttpError
-from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Pending, Result, RpcError
+from toolrun.mcp.client.channel import LargeResult
+from toolrun.mcp.client.json_rpc import (
+    BadAnswerError,
+    LostError,
+    NotSentError,
+    Pending,
+    Result,
+    RpcError,
+    SessionForgottenError,
+    TransportError,
+)
 from toolrun.mcp.client.known_parameters import known_parameters
 from toolrun.mcp.client.parameter_names import rename
 from toolrun.mcp.client.session import Listed
 from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.output_check import OutputSchema, broken_promise
-from toolrun.result import Content
+from toolrun.result import Content, Large
 from toolrun.schema.origin import Origin
-from toolrun.tools.context import Call, current_call
+from toolrun.tools.context import Call, OnLateEnd, current_call
+from toolrun.tools.key_argument import KeyArgument
 
 logger = get_logger("toolrun.mcp")
 
 _DEFAULTS: Final = ToolSettings()
-_TOO_MANY: Final = 429
-_FAILED: Final = 500
-"""From this status on the server may have acted, whatever it says."""
 
 
 class McpTool:
     """Calls go to the server through the session that its supervisor has at that moment."""
 
     schema_origin = Origin.SERVER
+    is_served = True
+    """Its body runs on a server, which may act on a call that was given up."""
 
     __slots__ = (
         "_known",
@@ -41,6 +53,7 @@ class McpTool:
         "annotations",
         "description",
         "icons",
+        "key_argument",
         "listed",
         "meta",
         "name",
@@ -59,7 +72,7 @@ class McpTool:
         self.name = name
         self.settings = settings
         self.listed = listed
-        self.source = f"MCP server {supervisor.name}"
+        self.source = f"{'remote ' if server.url else ''}MCP server {supervisor.name}"
         self.description = listed.description
         self.schema: Schema = listed.schema
         self.title = listed.title
@@ -69,11 +82,28 @@ class McpTool:
         self.meta = listed.meta
         self.timeout = server.timeout
         self.supervisor = supervisor
+        self.key_argument: KeyArgument | None = None
+        """The parameter that takes the key of a call, if the configuration says so (`hide_key_argument`)."""
         self._output = _promise(listed)
         properties = listed.schema.get("properties")
         self._known = frozenset(properties) if isinstance(properties, Mapping) else frozenset()
         configured = {old: str(new) for old, new in server.parameters.items()}
         self._mapping = {**known_parameters(listed.name), **configured}
+
+    @property
+    def mcp_server(self) -> str:
+        """The name of its server."""
+        return self.supervisor.name
+
+    @property
+    def parameter_names(self) -> Mapping[str, str]:
+        """Names that models use → names that the server knows."""
+        return self._mapping
+
+    @property
+    def survives_host(self) -> bool:
+        """Whether its server goes on when this process ends."""
+        return bool(self.supervisor.server.settings.url)
 
     def rename_arguments(self, arguments: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
         """The arguments under the names that the server knows, and {old: new} of those that were renamed."""
@@ -84,37 +114,57 @@ class McpTool:
         session = self.supervisor.latest_session
         if session is None or session.channel.loss is not None:
             return None
-        return session.submit(self.listed.name, call.arguments, self._read_normal, call.on_progress)
+        params = session.call_params(self.listed.name, call.arguments, call.idempotency_key)
+        return session.channel.submit("tools/call", params, self._read, call.on_progress)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> object:
+        try:
+            try:
+                result = await self._call(arguments)
+            except SessionForgottenError:  # the server has not acted on it; a second time it is the answer
+                result = await self._call(arguments)
+            if isinstance(result, LargeResult):
+                content, failure = await asyncio.to_thread(self._read, result, None)
+            else:
+                content, failure = self._read(result, None, is_normal=False)
+        except (RpcError, BadAnswerError, LostError) as error:
+            result, (content, failure) = {}, self._read(None, error)
+        if failure is not None:
+            raise failure
+        return Large(cast(Content, content)) if isinstance(result, LargeResult) else content
+
+    async def _call(self, arguments: dict[str, JSON]) -> Result:
+        """In the session that there is, or the next one. Raises CallError, RpcError, BadAnswerError, LostError."""
         call = current_call.get()
         session = await self.supervisor.connected()
+        if call is None:
+            return await session.call(self.listed.name, arguments, None)
+        late = None if call.on_late_end is None else partial(self._answered_late, call.on_late_end)
+        return await session.call(self.listed.name, arguments, call.on_progress, call.idempotency_key, late)
+
+    def _answered_late(self, on_late_end: OnLateEnd, result: Result | None, error: Exception | None) -> None:
+        on_late_end(*self._read(result, error, is_normal=False))
+
+    def _read(self, result: Result | None, error: Exception | None, *, is_normal: bool = True) -> Outcome:
+        """The content of the server's answer. Never raises.
+
+        `is_normal`: our own JSON module has read it. The SDK's lets NaN through.
+        """
         try:
-            result = await session.call(self.listed.name, arguments, call.on_progress if call is not None else None)
-        except (RpcError, BadAnswerError, LostError) as error:
-            return self._read(None, error)
-        return self._read(result, None)
-
-    def _read(self, result: Result | None, error: Exception | None) -> Content:
-        """The content of the server's answer. Raises CallError."""
-        if error is not None:
-            raise self._failure(error)
-        content = read_result(result or {})
-        if self._output is not None and content.data is not None:
-            problem = self._output.problem(content.data)
-            if problem:
-                raise broken_promise(problem, content)
-        return content
-
-    def _read_normal(self, result: Result | None, error: Exception | None) -> Content:
-        """`_read` for an answer that our own JSON module has read: the SDK's lets NaN through."""
-        content = self._read(result, error)
-        content.is_normal = True
-        return content
+            if error is not None:
+                raise self._failure(error)
+            content = read_result(result or {}, is_normal)
+            if self._output is not None and content.data is not None:
+                problem = self._output.problem(content.data)
+                if problem:
+                    raise broken_promise(problem, content)
+        except Exception as failure:  # noqa: BLE001  whatever it is, it is this call's, and not the connection's
+            return None, failure
+        return content, None
 
     def _failure(self, error: Exception) -> Exception:
-        if isinstance(error, HttpError):
-            return self._http_failure(error)
+        if isinstance(error, TransportError):
+            return self._transport_failure(error)
         if isinstance(error, RpcError):
             return protocol_failure(error.code, error.message, error.data, self.name)
         server = f"The MCP server '{self.supervisor.name}'"
@@ -126,10 +176,10 @@ class McpTool:
             return ProtocolError(f"{server} gave no usable answer: {error}")
         return error
 
-    def _http_failure(self, error: HttpError) -> CallError:
+    def _transport_failure(self, error: TransportError) -> CallError:
         name, settings = self.supervisor.name, self.supervisor.server.settings
         if error.is_refusal:
-            check = settings.hint or (f"'headers' in [servers.{name}]" if error.status != _TOO_MANY else "")
+            check = settings.hint or (f"'headers' in [servers.{name}]" if not error.is_throttled else "")
             return UnavailableError(
                 f"The MCP server '{name}' refused the call: {error.summary}",
                 side_effects=SideEffects.NOT_STARTED,
@@ -139,10 +189,10 @@ class McpTool:
             failure = protocol_failure(error.code, str(error.rpc.get("message") or ""), error.data, self.name)
             about = f"The MCP server '{name}' answered {error.facts}"
             failure.detail = f"{failure.detail}\n{about}" if failure.detail else about
-            if error.status >= _FAILED:
+            if error.may_have_acted:
                 failure.side_effects = SideEffects.UNKNOWN
             return failure
-        kind = UnavailableError if error.is_gateway else ToolError
+        kind = UnavailableError if error.is_unreachable else ToolError
         return kind(f"The MCP server '{name}' answered {error.summary}", side_effects=SideEffects.UNKNOWN)
 
 

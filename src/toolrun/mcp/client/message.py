@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from toolrun.json import loads
-from toolrun.processes.framing import InvalidLine
+from toolrun.json_pieces import loads_in_pieces
+from toolrun.mcp.client.foreign_json import loads_foreign
+from toolrun.processes.framing import InvalidLine, LargeLine
 
 TAIL: Final = 64
 """Bytes at the end of a line in which its `id` is searched for: some servers write it last."""
@@ -26,7 +28,30 @@ def decode(line: bytes) -> Sequence[dict[str, Any] | InvalidLine]:
     try:
         data: Any = loads(line)
     except ValueError as error:
-        return [InvalidLine(f"not JSON ({error})", line, line[-TAIL:])] if line.strip() else []
+        return _reread(line, line, line[-TAIL:], error) if line.strip() else []
+    return [data] if type(data) is dict else _messages(data, line)
+
+
+def decode_large(line: LargeLine) -> Sequence[dict[str, Any] | InvalidLine]:
+    """The same, in a thread."""
+    text = line.join()
+    try:
+        return _messages(loads_in_pieces(text), line.head)
+    except ValueError as error:
+        return _reread(text, line.head, line.tail, error)
+
+
+def _reread(text: bytes, head: bytes, tail: bytes, error: ValueError) -> Sequence[dict[str, Any] | InvalidLine]:
+    """What a text says that is not JSON in every detail."""
+    if not text.lstrip().startswith((b"{", b"[")):  # a line of a log, or such
+        return [InvalidLine(f"not JSON ({error})", head, tail)]
+    try:
+        return _messages(loads_foreign(text), head)
+    except ValueError:
+        return [InvalidLine(f"not JSON ({error})", head, tail)]
+
+
+def _messages(data: Any, line: bytes) -> Sequence[dict[str, Any] | InvalidLine]:
     if isinstance(data, dict):
         return [data]
     if isinstance(data, list) and data and all(isinstance(item, dict) for item in data):
@@ -34,8 +59,8 @@ def decode(line: bytes) -> Sequence[dict[str, Any] | InvalidLine]:
     return [InvalidLine("no JSON-RPC message", line)]
 
 
-def answered_request(line: InvalidLine) -> int | None:
-    """The id of the request that an invalid line seems to be the answer to."""
+def answered_request(line: InvalidLine | LargeLine) -> int | None:
+    """The id of the request that a line seems to be the answer to, which is not valid or was not read yet."""
     has_id_last = line.head.lstrip().startswith(b'{"result"')
     found = _ID_FIRST.match(line.head) or (_ID_LAST.search(line.tail) if has_id_last else None)
     return int(found[1]) if found else None

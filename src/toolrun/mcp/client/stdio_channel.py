@@ -15,12 +15,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from toolrun.errors import UnavailableError
 from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Handlers, Server
-from toolrun.mcp.client.json_rpc import JsonRpc, LostError, Params
+from toolrun.mcp.client.json_rpc import JsonRpc, LostError, OnLateAnswer, Params, Result
+from toolrun.mcp.client.server_sandbox import confine_server
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Exit, ProcessSpec
 from toolrun.text import plural
+from toolrun.tools.context import OnProgress
 
 logger = get_logger("toolrun.mcp")
 
@@ -32,12 +35,13 @@ _CLOSE_UNHEARD: Final = 0.2
 _FIRST_LINES: Final = 10
 _LAST_LINES: Final = 20
 _PROBE_METHOD: Final = "server/discover"
+_GREETINGS: Final = (_PROBE_METHOD, "initialize")
 
 
 class StdioChannel:
     """JSON-RPC with a process. The engine tells it what the process writes, and when it ends."""
 
-    def __init__(self, server: Server, handlers: Handlers) -> None:
+    def __init__(self, server: Server, spec: ProcessSpec, handlers: Handlers) -> None:
         """Start the process. Raises LostError if it cannot be started."""
         self.lost = asyncio.Event()
         self.loss: LostError | None = None
@@ -45,12 +49,14 @@ class StdioChannel:
         self._grace = server.mcp.grace
         self._timer: asyncio.TimerHandle | None = None
         self._words = _Words()
+        self._is_greeted = False
+        """Whether the era of the server is known."""
         self._must_ping_again = False
         """Whether another call was given up while the answer to a ping was awaited."""
         self._silence = ""
         """Why the process was killed, if it was for its silence."""
         try:
-            self._worker = server.engine.start(_spec(server), self)
+            self._worker = server.engine.start(spec, self)
         except OSError as error:
             raise LostError(f"'{server.settings.command}' cannot be started: {error}") from error
         self._rpc = JsonRpc(
@@ -59,7 +65,6 @@ class StdioChannel:
         self._rpc.on_cancelled = self._ping
         # Not methods that pass everything on: there is one of each for every call.
         self.submit = self._rpc.submit
-        self.request = self._rpc.request
         self.received = self._rpc.received
 
     @property
@@ -67,9 +72,23 @@ class StdioChannel:
         """The first and the last lines that it wrote on stderr."""
         return self._words.text()
 
+    async def request(
+        self,
+        method: str,
+        params: Params | None,
+        *,
+        on_progress: OnProgress | None = None,
+        request_id: str | None = None,
+        on_late_answer: OnLateAnswer | None = None,
+    ) -> Result:
+        if not self._is_greeted and method not in _GREETINGS:
+            self._is_greeted = True
+            self._words = _Words()  # until now it talked about its start, and about our questions for its era
+        return await self._rpc.request(
+            method, params, on_progress=on_progress, request_id=request_id, on_late_answer=on_late_answer
+        )
+
     async def notify(self, method: str, params: Params | None = None) -> None:
-        if method == "notifications/initialized":
-            self._words = _Words()  # until now it talked about its start, and about our question for its era
         self._rpc.notify(method, params)
 
     async def close(self) -> None:
@@ -87,7 +106,7 @@ class StdioChannel:
         if self._timer is not None:
             self._timer.cancel()
         self.loss = LostError(self._silence or f"it {exit.describe()}", self.tail)
-        self._rpc.lose(self.loss)
+        self._rpc.server_ended(self.loss)
         self.lost.set()
 
     def _ping(self) -> None:
@@ -130,7 +149,11 @@ class _Words:
 
 @asynccontextmanager
 async def open_stdio(server: Server, handlers: Handlers) -> AsyncIterator[StdioChannel]:
-    channel = StdioChannel(server, handlers)
+    try:
+        spec = await confine_server(server, _spec(server))
+    except UnavailableError as error:
+        raise LostError(str(error)) from error
+    channel = StdioChannel(server, spec, handlers)
     try:
         yield channel
     finally:

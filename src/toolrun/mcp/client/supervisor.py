@@ -2,36 +2,48 @@
 
 One task per server decides (`_run`), and one per session enters and leaves it (`_hold`), because a session that fails
 cancels the task that entered it. Servers do not affect each other.
+
+Over HTTP each call has a connection of its own, so a session that is lost may still answer calls that it has accepted.
+It is left while they go on, and the next one is opened beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from importlib import import_module
 from time import monotonic, perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.logger import Indented, get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
 from toolrun.mcp.client.era_memory import EraMemory, Remembered
-from toolrun.mcp.client.http_error import HttpError
-from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
-from toolrun.mcp.client.session import MODERN, Listed, Session, answer
+from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError, TransportError
+from toolrun.mcp.client.session import MODERN, Listed, Session, WantedUpdates, answer
 from toolrun.mcp.client.stdio_channel import open_stdio
 from toolrun.tools.context import current_call
 
 logger = get_logger("toolrun.mcp")
 
+T = TypeVar("T")
+
 _STABLE: Final = 10.0
 """Seconds after which the loss of a session counts as the first one again."""
 _GATHER: Final = 0.05
 """Seconds between a change of the tools and the next list: often several changes follow each other."""
+_PATIENCE: Final = 5.0
+"""Seconds that a server that spoke the newer era before, or could not be connected with otherwise, is asked for the
+newer one alone. A process of unknown era is asked for both at once. Over HTTP, where the newer era knows no handshake,
+it may take `discover_timeout` to answer."""
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+
+
+def _as_listed(_: Server, tools: list[Listed]) -> list[Listed]:
+    return tools
 
 
 class ConnectionState(StrEnum):
@@ -53,8 +65,12 @@ class Supervisor:
         server: Server,
         on_listed: Callable[[Supervisor, list[Listed]], None],
         survivors: Callable[[], str],
+        review: Callable[[Server, list[Listed]], list[Listed]] = _as_listed,
     ) -> None:
-        """`on_listed` gets the tools whenever the server lists them; `survivors` says what works without it."""
+        """`on_listed` gets the tools whenever the server lists them; `survivors` says what works without it.
+
+        `review` is run in a thread before: it says what becomes of the tools.
+        """
         self.server = server
         self.name = server.name
         self.state = ConnectionState.CONNECTING
@@ -65,29 +81,37 @@ class Supervisor:
         self.version = ""
         """The version of the protocol that the server speaks, once that is known."""
         self.info = ""
-        self.settled = asyncio.Event()
+        self.first_attempts_over = asyncio.Event()
         """Set when the server is connected, or the first attempts have all failed."""
         self._on_listed = on_listed
         self._survivors = survivors
+        self._review = review
         self._news = asyncio.Event()
         """Set when the state changes."""
+        self.on_updated: Callable[[str], None] = _ignore
+        """Called with the URI of a resource that the server says has been updated."""
+        self._wanted_updates = WantedUpdates()
         self._changed = asyncio.Event()
         """Set when the server says that its tools have changed."""
         self.latest_session: Session | None = None
         """The session, which may have been lost in this very moment: its channel knows."""
         self._channel: Channel | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Those who hold a session over HTTP that was lost."""
         self._next_attempt = 0.0
         """When the next attempt to connect begins, on the clock of `time.perf_counter`, as the deadlines of calls."""
         self._memory = EraMemory(server.cache, server.root, server.settings)
-        self._probes: bool | None = None
-        """Whether to ask the server for the newer era. None: as it is remembered."""
+        self._ways: tuple[float | None, ...] = ()
+        """The ways to ask the server for its era, which take turns while they fail: see `_ways_to_ask`."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {server.name}")
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait({self._task})
+        for holder in tuple(self._leaving):
+            await _end(holder)
         self._set_state(ConnectionState.CLOSED)
-        self.settled.set()
+        self.first_attempts_over.set()
 
     @property
     def session(self) -> Session | None:
@@ -97,6 +121,7 @@ class Supervisor:
 
     async def connected(self) -> Session:
         """Wait for a session that is being opened. Raises UnavailableError if there is none to wait for."""
+        assert self._task.get_loop() is asyncio.get_running_loop(), "a supervisor belongs to one event loop"
         call = current_call.get()
         if call is not None:
             call.phase = f"the MCP server '{self.name}' was not connected"
@@ -109,6 +134,19 @@ class Supervisor:
         if call is not None:
             call.phase = ""
         return session
+
+    async def subscribe(self, uri: str) -> None:
+        """Want updates of a resource, from this session and those after it.
+
+        Raises UnavailableError, RpcError, BadAnswerError or LostError.
+        """
+        session = await self.connected()
+        if not session.is_modern:
+            await session.subscribe(uri)
+        self._wanted_updates.add(uri)
+
+    def unsubscribe(self, uri: str) -> None:
+        self._wanted_updates.discard(uri)
 
     def unavailable(self, side_effects: SideEffects) -> CallError:
         hint = f"\nWhat to check: {self.server.settings.hint}" if self.server.settings.hint else ""
@@ -134,7 +172,7 @@ class Supervisor:
                 failures = max(0, losses - 1)  # a server that is lost again and again gets the backoff, too
                 self._log(logging.WARNING, f"the connection was lost: {loss}. Connecting again.{self._said()}")
             if failures >= len(self.server.mcp.delays):
-                self.settled.set()
+                self.first_attempts_over.set()
 
     def _delay(self, failures: int) -> float:
         """Seconds before the next attempt, after so many failed ones."""
@@ -162,15 +200,26 @@ class Supervisor:
         try:
             await asyncio.wait({opened, holder}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             is_late = not opened.done() and not holder.done()
-            if not is_late:
+            if opened.done() and self._channel is not None and self.server.transport != "stdio":
+                async with _running(self._channel.lost.wait()) as lost:
+                    await asyncio.wait({holder, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if not holder.done() and self._channel.loss is not None:
+                    self._leaving.add(holder)
+                    holder.add_done_callback(self._left)
+                    return self._channel.loss
+            elif not is_late:
                 await asyncio.wait({holder})
         finally:
-            holder.cancel()
-            await asyncio.wait({holder})
+            if holder not in self._leaving:
+                await _end(holder)
         loss = LostError(f"it was not ready within {limit:g} s") if is_late else _loss(holder)
         if self._channel is not None:
             loss.tail = loss.tail or self._channel.tail
         return loss
+
+    def _left(self, holder: asyncio.Task[None]) -> None:
+        self._leaving.discard(holder)
+        _loss(holder)  # somebody has to ask for the exception of a task
 
     async def _hold(self, opened: asyncio.Future[None], failures: int) -> None:
         """Open a session, and stay in it until it ends."""
@@ -180,32 +229,47 @@ class Supervisor:
             self._channel = channel
             session = Session(self.name, channel)
             await self._negotiate(session)
-            tools = await session.list_tools()
+            tools = await self._list(session)
             self.version, self.info = session.version, session.info
             self._connected(session, tools, failures)
             opened.set_result(None)
-            async with _running(session.watch(self._changed.set)):
+            async with _running(session.watch(self._changed.set, self._wanted_updates)):
                 while await self._next_change(channel):
                     await self._list_again(session)
             raise channel.loss or LostError("the session ended")
 
     async def _negotiate(self, session: Session) -> None:
         remembered = await asyncio.to_thread(self._memory.recall)
-        probes = self._probes if self._probes is not None else remembered is None or remembered.version == MODERN
+        if not self._ways:
+            self._ways = self._ways_to_ask(None if remembered is None else remembered.version == MODERN)
+        patience, longest = self._ways[0], self.server.start_timeout / 2
+        is_http = self.server.transport == "http"
         try:
-            await session.negotiate(self.server.start_timeout, probe=probes)
+            await session.negotiate(None if patience is None else min(patience, longest), is_stateless=is_http)
         except NotSentError:
             raise
-        except BaseException:  # the probe may have killed it, or the handshake: try the other one next time
-            self._probes = not probes
-            if remembered is not None:
+        except BaseException:  # the probe may have killed it, or the handshake: try another way next time
+            self._ways = (*self._ways[1:], patience)
+            if remembered is not None and not self._task.cancelling():  # which says nothing about the server
                 await asyncio.to_thread(self._memory.forget)
             raise
-        self._probes = session.is_modern
+        self._ways = self._ways_to_ask(session.speaks_modern)
         if remembered is not None and not session.is_modern and remembered.info != session.info:
             await asyncio.to_thread(self._memory.forget)  # another version of the server: it may have learned more
         else:
-            await asyncio.to_thread(self._memory.remember, Remembered(session.version, session.info))
+            version = MODERN if session.speaks_modern else session.version
+            await asyncio.to_thread(self._memory.remember, Remembered(version, session.info))
+
+    def _ways_to_ask(self, is_modern: bool | None) -> tuple[float | None, ...]:
+        """The patience with which a server is asked for its era, the likeliest way first. `is_modern`: if it is known.
+
+        A start may fail for reasons of its own, so a server of the older era is asked for both at once before it is
+        asked for the newer one alone, which it may never answer.
+        """
+        both = self.server.mcp.discover_timeout if self.server.transport == "http" else 0.0
+        if is_modern is None:
+            return (both, None, _PATIENCE)
+        return (_PATIENCE, None, both) if is_modern else (None, both, _PATIENCE)
 
     async def _open(self) -> AbstractAsyncContextManager[Channel]:
         handlers = Handlers(answer, self._notified)
@@ -225,7 +289,10 @@ class Supervisor:
         self.latest_session, self.error, self.tail = session, "", ""
         self._on_listed(self, tools)
         self._set_state(ConnectionState.CONNECTED)
-        self.settled.set()
+        self.first_attempts_over.set()
+
+    async def _list(self, session: Session) -> list[Listed]:
+        return await asyncio.to_thread(self._review, self.server, await session.list_tools())
 
     async def _next_change(self, channel: Channel) -> bool:
         """Wait until the tools change. False if the session has ended."""
@@ -238,13 +305,18 @@ class Supervisor:
         await asyncio.sleep(_GATHER)
         try:
             async with asyncio.timeout(self.server.start_timeout):
-                self._on_listed(self, await session.list_tools())
+                tools = await self._list(session)
+            if not session.channel.lost.is_set():  # otherwise the next session has listed them, or will do so
+                self._on_listed(self, tools)
         except (RpcError, BadAnswerError, TimeoutError) as error:
             self._log(logging.WARNING, f"its tools could not be listed again: {error}")
 
     def _notified(self, method: str, params: Params) -> None:
         if method == "notifications/tools/list_changed":
             self._changed.set()
+        elif method == "notifications/resources/updated":
+            if isinstance(uri := params.get("uri"), str):
+                self.on_updated(uri)
         elif method == "notifications/message":
             level = _LEVELS.get(str(params.get("level")), logging.ERROR)
             self._log(level, str(params.get("data")))
@@ -280,8 +352,25 @@ class Supervisor:
         news.set()
 
 
+def _ignore(uri: str) -> None:
+    pass
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end, also if whoever waits is cancelled meanwhile."""
+    task.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
 @asynccontextmanager
-async def _running(coroutine: Any) -> AsyncIterator[asyncio.Task[Any]]:
+async def _running(coroutine: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
     """A task that ends with the block."""
     task = asyncio.get_running_loop().create_task(coroutine)
     try:
@@ -298,7 +387,7 @@ def _loss(holder: asyncio.Task[None]) -> LostError:
         error = error.exceptions[0]
     if isinstance(error, LostError):
         return error
-    if isinstance(error, HttpError):
+    if isinstance(error, TransportError):
         return LostError(f"it answered {error.summary}")
     if isinstance(error, RpcError):
         return LostError(f"it answered with error {error.code}: {error.message}")

@@ -20,6 +20,7 @@ from toolrun.config.model import ServerSettings
 from toolrun.config.parse import read_text
 from toolrun.config.variables import expand
 from toolrun.errors import ConfigError
+from toolrun.hidden_characters import has_hidden, reveal
 from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
 from toolrun.text import show
@@ -145,6 +146,16 @@ def expanded(server: FoundServer, environ: Mapping[str, str]) -> tuple[ServerSet
     return settings, "; ".join(dict.fromkeys([*problems, *asked] if problems else []))
 
 
+def hidden_in(server: FoundServer) -> list[str]:
+    """Where the entry of a server has characters that people do not see: `args[1]`, `env.PATH`."""
+    given = server.settings
+    texts = {"its name": server.name, "command": given.command, "cwd": given.cwd, "url": given.url}
+    texts |= {f"args[{index}]": text for index, text in enumerate(given.args)}
+    tables = {"env": given.env, "headers": given.headers}
+    texts |= {f"{title}.{key}": f"{key}{text}" for title, table in tables.items() for key, text in table.items()}
+    return [reveal(where) for where, text in texts.items() if has_hidden(text)]
+
+
 def starts_toolrun(settings: ServerSettings) -> bool:
     """Whether it is what `toolrun install` writes, or the same by way of `uvx`."""
     words = [settings.command, *settings.args]
@@ -209,6 +220,8 @@ class _EntryReader:
             headers=table("headers"),
             enabled=entry.get("disabled") is not True and entry.get("enabled") is not False,
         )
+        if has_hidden(name):
+            problems.append(f"has hidden characters in its name, {reveal(name)}; rename it there")
         if starts_toolrun(settings):
             problems.append("starts toolrun itself, which would start itself again and again")
         note = "its envFile is not read: put those variables under env" if entry.get("envFile") else ""

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from toolrun.config.model import ServerSettings
+from toolrun.hidden_characters import has_hidden
 from toolrun.json import JSON
 from toolrun.mcp.hosts.host_files import variable_name
 from toolrun.redaction import is_sensitive
@@ -108,8 +109,14 @@ def _toml(value: JSON) -> str:
         return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    # A string of TOML is one of JSON, but for one character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # A string of TOML is one of JSON, but for one character. What is hidden shall be seen in the file.
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "".join(_escape(it) if has_hidden(f"a{it}a") else it for it in text) if has_hidden(text) else text
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _key(key: str) -> str:

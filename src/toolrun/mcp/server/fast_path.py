@@ -2,10 +2,10 @@
 
 What the SDK does for such a request (a task group, streams, a connection, a session, models of everything) takes ten
 times as long as the call itself. The SDK's rules apply all the same: a request that they refuse, or that is anything
-but a plain call, goes to the SDK's application unchanged.
+but a plain call, goes to the SDK's application unchanged, or without its arguments if they are large.
 
-As with the SDK, a client that goes away cancels its call, and a client that waits long gets a sign of life now and
-then, so that no proxy takes the connection for dead.
+As with the SDK, a client that goes away cancels its call, unless it gave it a key; and a client that waits long gets a
+sign of life now and then, so that no proxy takes the connection for dead.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ from mcp.shared.inbound import (
 from starlette.requests import ClientDisconnect
 
 from toolrun.json import dumps, loads
+from toolrun.mcp.call_key import HEADER, META_KEY
+from toolrun.mcp.server.client_approval import is_well_formed, parked_call
+from toolrun.mcp.server.client_message import CALL, RefusedError, check_keys, read_large
 from toolrun.mcp.server.mcp_server import McpServer
+from toolrun.mcp.server.request_ids import PassedRequest, RequestIds
 from toolrun.mcp.server.tool_list import ServedTool
+from toolrun.processes.framing import LARGE
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -50,42 +55,87 @@ class FastPath:
         self._server = server
         self._path = path
         self._max_body = max_body
+        self._ids = RequestIds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if not self._may_be_call(scope, headers):
+        is_message = scope["method"] == "POST" and scope["path"] == self._path
+        if not is_message or int(headers.get("content-length", "0")) > self._max_body:
             await self._pass_on(scope, receive, send)
             return
-        first = await receive()
-        if first["type"] == "http.disconnect":
+        messages = [await receive()]
+        if messages[0].get("more_body"):
+            await self._receive_rest(messages, receive)
+        if messages[-1]["type"] == "http.disconnect":
             return
-        plain = None if first.get("more_body") else self._read(first.get("body", b""), headers)
-        if plain is None:
-            await self._pass_on(scope, _replaying(first, receive), send)
+        body = b"".join([it.get("body", b"") for it in messages])
+        if messages[-1].get("more_body"):  # too much of it, which the SDK refuses
+            await self._pass_on(scope, _replaying(messages, receive), send)
+            return
+        try:
+            request: Any = loads(body) if len(body) <= LARGE else await asyncio.to_thread(read_large, body)
+            if len(body) <= LARGE and type(request) is dict and request.get("method") == CALL:
+                check_keys(body, request)
+        except RefusedError as refused:
+            await _refuse(refused.answer, scope, send)
+            return
+        except ValueError:  # not JSON, which the SDK refuses
+            request = None
+        plain = self._plain(request, headers, scope)
+        if plain is not None:
+            await self._answer(*plain, headers.get(HEADER), scope, receive, send)
+        elif type(request) is dict and "mcp-session-id" in headers:
+            await self._pass_on_in_session(headers["mcp-session-id"], request, body, scope, receive, send)
+        elif len(body) <= LARGE:
+            await self._pass_on(scope, _replaying(messages, receive), send)
         else:
-            await self._answer(*plain, scope, receive, send)
+            await self._pass_on_large(request, scope, receive, send)
+
+    async def _pass_on_in_session(
+        self, session: str, request: dict[str, Any], body: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """The SDK tells the requests of a session apart by their ids."""
+        before = {**request}
+        with self._ids.passing(session, request) as passed:
+            if passed is not None:
+                receive, send = _watching(passed, receive, send)
+            if len(body) > LARGE:
+                await self._pass_on_large(request, scope, receive, send)
+            else:
+                await self._pass_on_whole(body if request == before else dumps(request), scope, receive, send)
+
+    async def _receive_rest(self, messages: list[Message], receive: Receive) -> None:
+        """Receive until the body is complete, or longer than it may be."""
+        size = len(messages[0].get("body", b""))
+        while messages[-1].get("more_body") and size <= self._max_body:
+            messages.append(await receive())
+            size += len(messages[-1].get("body", b""))
+
+    async def _pass_on_large(self, request: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
+        with self._server.held_arguments.holding(request) as small:
+            await self._pass_on_whole(small, scope, receive, send)
+
+    async def _pass_on_whole(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        others = [it for it in scope["headers"] if it[0] not in (b"content-length", b"transfer-encoding")]
+        scope["headers"] = [*others, (b"content-length", str(len(body)).encode())]
+        whole: Message = {"type": "http.request", "body": body, "more_body": False}
+        await self._pass_on(scope, _replaying([whole], receive), send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnect):  # in the middle of its request: nobody waits for an answer
             await self._app(scope, receive, _noting(scope, send))
 
-    def _may_be_call(self, scope: Scope, headers: dict[str, str]) -> bool:
-        accepted, pairs = headers.get("accept", ""), scope["headers"]
-        return (
-            headers.get("mcp-method") == "tools/call"
-            and scope["method"] == "POST"
-            and scope["path"] == self._path
-            and "application/json" in accepted
-            and "text/event-stream" in accepted
-            and int(headers.get("content-length", "0")) <= self._max_body
-            and (len(pairs) == len(headers) or not _has_duplicates(pairs))
-        )
-
-    def _read(self, body: bytes, headers: dict[str, str]) -> tuple[dict[str, Any], ServedTool | None] | None:
+    def _plain(
+        self, request: Any, headers: dict[str, str], scope: Scope
+    ) -> tuple[dict[str, Any], ServedTool | None] | None:
         """The request and its tool, if it is a call that the protocol allows and that needs nothing special."""
-        try:
-            request = loads(body)
-        except ValueError:
+        accepted, pairs = headers.get("accept", ""), scope["headers"]
+        if (
+            headers.get("mcp-method") != CALL
+            or "application/json" not in accepted
+            or "text/event-stream" not in accepted
+            or (len(pairs) != len(headers) and _has_duplicates(pairs))
+        ):
             return None
         match request:
             case {
@@ -100,6 +150,7 @@ class FastPath:
         tool = self._server.tools.find(name)
         is_plain = (
             (arguments is None or isinstance(arguments, dict))
+            and is_well_formed(params)
             and "progressToken" not in meta
             and (tool is None or tool.header_schema is None)
             and isinstance(classify_inbound_request(request, headers=headers), InboundModernRoute)
@@ -107,7 +158,13 @@ class FastPath:
         return (request, tool) if is_plain else None
 
     async def _answer(
-        self, request: dict[str, Any], tool: ServedTool | None, scope: Scope, receive: Receive, send: Send
+        self,
+        request: dict[str, Any],
+        tool: ServedTool | None,
+        key_header: str | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         companions: list[_Companion] = []  # one, if the call takes long
         caller = asyncio.current_task()
@@ -117,7 +174,16 @@ class FastPath:
         params, status = request["params"], 200
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            answer["result"] = await self._server.call(params["name"], tool, params.get("arguments"), True)
+            meta = params["_meta"]
+            answer["result"] = await self._server.call(
+                params["name"],
+                tool,
+                params.get("arguments"),
+                True,
+                key=self._server.given_key(meta, key_header),
+                outlives_client=META_KEY not in meta,
+                on_approval=parked_call(params, meta),
+            )
         except MCPError as error:
             answer["error"] = {"code": error.error.code, "message": error.error.message}
             status = ERROR_CODE_HTTP_STATUS.get(error.error.code, 200)
@@ -148,7 +214,7 @@ class _Companion:
         self._receive = receive
         self._send = send
         self.is_gone = False
-        """Whether the client has left, and its call was cancelled for that."""
+        """Whether the client has left, and nobody waits for the answer."""
         self._task = asyncio.create_task(self._watch())
 
     async def end(self) -> None:
@@ -179,6 +245,14 @@ def _has_duplicates(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return find_duplicated_routing_header((name.decode("latin-1"), "") for name, _ in headers) is not None
 
 
+async def _refuse(answer: dict[str, Any], scope: Scope, send: Send) -> None:
+    body = dumps(answer)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    scope[HAS_BEGUN] = True
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
 def _noting(scope: Scope, send: Send) -> Send:
     """Notes in the scope that the answer has begun."""
 
@@ -189,11 +263,32 @@ def _noting(scope: Scope, send: Send) -> Send:
     return noting
 
 
-def _replaying(first: Message, receive: Receive) -> Receive:
-    """Gives the first message once more, and then goes on."""
-    messages = [first]
+def _watching(passed: PassedRequest, receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """Notices a client that leaves before it is answered, and gives answers the id of the request."""
+    is_answered = False
+
+    async def watching() -> Message:
+        message = await receive()
+        if message["type"] == "http.disconnect" and not is_answered:
+            passed.has_left = True
+        return message
+
+    async def answering(message: Message) -> None:
+        nonlocal is_answered
+        if message["type"] == "http.response.body":
+            is_answered = not message.get("more_body")
+            if passed.given is not None:
+                message = {**message, "body": passed.restored(message.get("body", b""))}
+        await send(message)
+
+    return watching, answering
+
+
+def _replaying(messages: list[Message], receive: Receive) -> Receive:
+    """Gives these messages once more, and then goes on."""
+    again = messages[::-1]
 
     async def replaying() -> Message:
-        return messages.pop() if messages else await receive()
+        return again.pop() if again else await receive()
 
     return replaying

@@ -1,21 +1,26 @@
 """Resources of other servers, for clients that follow the links in results.
 
-A client may read what the result of a tool linked, what a tool names in its `_meta`, and what the servers list. Each is
-read from the server that named it and no other: a server can name any URI, also one of another server's.
+A client may read what the result of a tool linked, what a tool names in its `_meta`, what the servers list, and what
+matches a template of theirs, in this order. Each is read from the server that named it and no other: a server can name
+any URI, also one of another server's. Of two that linked it the last is asked, of two that list it or have a template
+for it the first in the configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from toolrun.json import JSON, dumps
 from toolrun.mcp.call_result import ForwardedError
 from toolrun.mcp.server.tool_list import ServedTool
+
+T = TypeVar("T")
 
 _MAX_LINKS: Final = 10_000
 """Links that are remembered; then the oldest is forgotten."""
@@ -25,7 +30,7 @@ _NOT_FOUND: Final = -32002
 """The code for an unknown resource in the handshake era."""
 
 
-class Reader(Protocol):
+class ResourceSource(Protocol):
     """Reads from the servers."""
 
     @property
@@ -38,11 +43,26 @@ class Reader(Protocol):
     async def list_resources(self) -> list[tuple[str, dict[str, Any]]]:
         """All of them, each with the name of its server."""
 
+    async def list_templates(self) -> list[tuple[str, dict[str, Any]]]:
+        """The templates of resources, each with the name of its server."""
+
+    @property
+    def can_subscribe(self) -> bool:
+        """Whether a server announces updates of its resources."""
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        """Raises ForwardedError."""
+
+    def unsubscribe(self, server: str, uri: str) -> None: ...
+
+    def on_updated(self, tell: Callable[[str, str], None]) -> None:
+        """Call `tell` with the names of the server and the resource whenever one is updated."""
+
 
 class ForwardedResources:
     """What was linked, and by which server."""
 
-    def __init__(self, reader: Reader, tools: Callable[[], Iterable[ServedTool]], timeout: float) -> None:
+    def __init__(self, reader: ResourceSource, tools: Callable[[], Iterable[ServedTool]], timeout: float) -> None:
         """`tools` gives the tools that name resources in their `_meta`; `timeout` is for one request."""
         self.reader = reader
         self._tools = tools
@@ -61,22 +81,36 @@ class ForwardedResources:
 
     async def read(self, uri: str, is_modern: bool) -> dict[str, Any]:
         """The answer to `resources/read`. Raises MCPError."""
-        server = self._servers.get(uri) or self._named_by_tool(uri)
-        if server is None:
-            await self.list_all()
-            server = self._servers.get(uri)
-        if server is None:
-            message = "Resource not found: no result of a tool has linked it, and no server lists it"
-            raise MCPError(INVALID_PARAMS if is_modern else _NOT_FOUND, message, {"uri": uri})
-        answer = await self._in_time(self.reader.read(server, uri))
+        server = await self.server_of(uri, is_modern)
+        answer = await self.in_time(self.reader.read(server, uri))
         if not isinstance(answer.get("contents"), list):
             raise MCPError(INTERNAL_ERROR, f"The MCP server '{server}' answered without the contents of the resource")
         return {key: answer[key] for key in ("contents", "_meta") if key in answer}
 
+    async def server_of(self, uri: str, is_modern: bool) -> str:
+        """The server that is asked for a resource. Raises MCPError if none has named it."""
+        server = self._servers.get(uri) or self._named_by_tool(uri)
+        if server is None:
+            _, templates = await asyncio.gather(self.list_all(), self.in_time(self.reader.list_templates()))
+            server = self._servers.get(uri) or next((it for it, one in templates if _matches(one, uri)), None)
+        if server is None:
+            message = "Resource not found: no result of a tool has linked it, and no server lists it"
+            raise MCPError(INVALID_PARAMS if is_modern else _NOT_FOUND, message, {"uri": uri})
+        return server
+
+    async def list_templates(self) -> list[dict[str, Any]]:
+        """The templates that the servers list. Of two that are the same the first is listed. Raises MCPError."""
+        found: dict[str, dict[str, Any]] = {}
+        for _, template in await self.in_time(self.reader.list_templates()):
+            text = template.get("uriTemplate")
+            if isinstance(text, str) and len(found) < _MAX_LINKS:
+                found.setdefault(text, template)
+        return list(found.values())
+
     async def list_all(self) -> list[dict[str, Any]]:
         """The resources that the servers list. Of two with the same URI the first is listed. Raises MCPError."""
         found: dict[str, dict[str, Any]] = {}
-        for server, resource in await self._in_time(self.reader.list_resources()):
+        for server, resource in await self.in_time(self.reader.list_resources()):
             uri = resource.get("uri")
             if isinstance(uri, str) and uri not in found and len(found) < _MAX_LINKS:
                 found[uri] = resource
@@ -98,7 +132,8 @@ class ForwardedResources:
             (it.server for it in self._tools() if it.server and text in dumps(it.definition.get("_meta"))), None
         )
 
-    async def _in_time(self, request: Any) -> Any:
+    async def in_time(self, request: Awaitable[T]) -> T:
+        """The answer of a server. Raises MCPError with what the client is told."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await request
@@ -106,3 +141,10 @@ class ForwardedResources:
             raise MCPError(INTERNAL_ERROR, f"The server gave no answer within {self._timeout:g} s") from None
         except ForwardedError as error:
             raise MCPError(error.code, error.message, error.data) from error
+
+
+def _matches(template: Mapping[str, Any], uri: str) -> bool:
+    try:
+        return UriTemplate.parse(str(template.get("uriTemplate"))).match(uri, max_uri_length=_MAX_URI) is not None
+    except InvalidUriTemplate:
+        return False

@@ -60,14 +60,13 @@ def read_address(
     address = Address(host.strip("[]") or "127.0.0.1", int(port), token, tuple(allowed_hosts), origins)
     if not address.is_loopback and not token:
         raise ConfigError(
-            f"--http {text}: others could call your tools there. Set a token, which clients then send: "
-            "TOOLRUN_SERVE_TOKEN=… or --token …; or listen on this machine only: "
-            f"--http {address.port}"
+            f"--http {text}: others could call your tools there. Leave out --no-token, and clients need a token; "
+            f"or listen on this machine only: --http {address.port}"
         )
     if "*" in origins and not token:
         raise ConfigError(
-            "--allow-origin *: any web page could call your tools. Set a token, which the page then sends: "
-            "TOOLRUN_SERVE_TOKEN=… or --token …; or name the origins"
+            "--allow-origin *: any web page could call your tools. Leave out --no-token, and pages need a token; "
+            "or name the origins"
         )
     return address
 

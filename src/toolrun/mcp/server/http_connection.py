@@ -41,7 +41,7 @@ _REASONS: Final = {
 }
 
 
-class State(Enum):
+class HttpState(Enum):
     """What a connection waits for."""
 
     IDLE = auto()
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
         self._settings = settings
         self._max_connections = max_connections
         self._max_head = settings.max_head_kb * 1000
-        self.state = State.IDLE
+        self.state = HttpState.IDLE
         self.since = 0.0
         self._unused = 0
         """Bytes since the last one of a body that somebody reads."""
@@ -75,11 +75,11 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         self.since = self._unread_since = monotonic()
-        if len(self.connections) > self._max_connections and not self._take_place():
-            self.state = State.HEAD
+        if len(self.connections) > self._max_connections and not self._evict_idle():
+            self.state = HttpState.HEAD
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _take_place(self) -> bool:
+    def _evict_idle(self) -> bool:
         """End the connection that has waited longest. False if all others are busy."""
         others = cast(Iterable[Connection], self.connections)
         waiting = [it for it in others if it is not self and not it.is_running]
@@ -93,14 +93,14 @@ class Connection(HttpToolsProtocol):
     @property
     def is_running(self) -> bool:
         """Whether a request is being answered."""
-        return self.state is State.RUNNING and not self.cycle.response_complete
+        return self.state is HttpState.RUNNING and not self.cycle.response_complete
 
     # From here on once for each request or packet, and so with as little work as possible.
 
     def data_received(self, data: bytes) -> None:
         state = self.state
-        if state is State.IDLE or (state is State.RUNNING and not self.is_running):
-            self.state, self.since = State.HEAD, monotonic()
+        if state is HttpState.IDLE or (state is HttpState.RUNNING and not self.is_running):
+            self.state, self.since = HttpState.HEAD, monotonic()
         self._unused += len(data)
         HttpToolsProtocol.data_received(self, data)
         if self._unused > self._max_head and not self.transport.is_closing():
@@ -112,7 +112,7 @@ class Connection(HttpToolsProtocol):
             raise HeadTooLargeError
         HttpToolsProtocol.on_headers_complete(self)
         self._unused = self._body = 0
-        self.state, self.since = State.BODY, monotonic()
+        self.state, self.since = HttpState.BODY, monotonic()
 
     def on_body(self, body: bytes) -> None:
         HttpToolsProtocol.on_body(self, body)
@@ -123,7 +123,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         HttpToolsProtocol.on_message_complete(self)
         self._unused = 0
-        self.state = State.RUNNING
+        self.state = HttpState.RUNNING
 
     # To here.
 
@@ -146,23 +146,23 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             return
         self._unread = unread
-        if self.state is State.BODY and self.flow.read_paused:
+        if self.state is HttpState.BODY and self.flow.read_paused:
             self._body, self.since = 0, now  # it is not the client that is slow
-        elif self.state is State.RUNNING and not self.is_running:
-            self.state, self.since = State.IDLE, now
+        elif self.state is HttpState.RUNNING and not self.is_running:
+            self.state, self.since = HttpState.IDLE, now
         waited = now - self.since
         if self.transport.is_closing():
             return
-        if self.state is State.IDLE and waited > self._settings.idle_timeout:
+        if self.state is HttpState.IDLE and waited > self._settings.idle_timeout:
             self.transport.close()
-        elif (self.state is State.HEAD and waited > self._settings.head_timeout) or (
-            self.state is State.BODY and waited > self._settings.body_timeout + self._body / _RATE
+        elif (self.state is HttpState.HEAD and waited > self._settings.head_timeout) or (
+            self.state is HttpState.BODY and waited > self._settings.body_timeout + self._body / _RATE
         ):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Close the connection; with an answer, if the client can tell what it answers."""
-        if self.state is State.HEAD or (self.state is State.BODY and not self.cycle.response_started):
+        if self.state is HttpState.HEAD or (self.state is HttpState.BODY and not self.cycle.response_started):
             body = dumps({"error": _REASONS[status]})
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

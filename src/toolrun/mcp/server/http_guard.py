@@ -24,9 +24,9 @@ Headers = list[tuple[bytes, bytes]]
 
 _PORT: Final = re.compile(r":[0-9]+\Z")
 """At the end of a Host header."""
-_SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type")
+_SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type", b"idempotency-key")
 _METHODS: Final = b"GET, POST, DELETE"
-_REQUEST_HEADERS: Final = frozenset({"accept", "authorization", "content-type", "last-event-id"})
+_REQUEST_HEADERS: Final = frozenset({"accept", "authorization", "content-type", "idempotency-key", "last-event-id"})
 """Headers that a page may send, besides those that start with `Mcp-`."""
 _EXPOSED: Final = b"mcp-session-id, mcp-protocol-version, www-authenticate"
 """Headers of an answer that a page may read, besides those that it always may."""
@@ -58,7 +58,7 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        if self._is_question(scope["method"], found):
+        if scope["method"] == "OPTIONS" and self._is_question(found):
             await _permit(send, found)
             return
         task = asyncio.current_task()
@@ -86,7 +86,7 @@ class Guard:
         if len(found) != len(headers) and (double := _double(headers)):
             return 400, f"the request has more than one {double} header"
         has_token = not self._token or self._has_token(found.get(b"authorization", b""))
-        if not has_token and not self._is_question(method, found):
+        if not has_token and not (method == "OPTIONS" and self._is_question(found)):
             return 401, "this server needs its token: send 'Authorization: Bearer TOKEN'"
         host = _PORT.sub("", found.get(b"host", b"").decode("latin-1")).lower()
         if host not in self._names:
@@ -99,10 +99,10 @@ class Guard:
             return 415, "send JSON: 'Content-Type: application/json'"
         return None
 
-    def _is_question(self, method: str, found: dict[bytes, bytes]) -> bool:
-        """Whether a browser asks for a page of an allowed origin."""
-        is_question = method == "OPTIONS" and b"access-control-request-method" in found
-        return is_question and b"origin" in found and self._is_allowed(found[b"origin"])
+    def _is_question(self, found: dict[bytes, bytes]) -> bool:
+        """Of OPTIONS: whether a browser asks for a page of an allowed origin."""
+        is_question = b"access-control-request-method" in found and b"origin" in found
+        return is_question and self._is_allowed(found[b"origin"])
 
     def _has_token(self, given: bytes) -> bool:
         scheme, _, token = given.partition(b" ")

@@ -6,11 +6,12 @@ A request passes the limits of its connection, the guard, the fast path, and the
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
@@ -22,13 +23,20 @@ from toolrun.mcp.server.http_guard import Guard
 from toolrun.mcp.server.mcp_server import McpServer
 
 MAX_BODY: Final = 16 * 1024 * 1024
+Extend: TypeAlias = Callable[[Any], Any]
+"""An ASGI application in, one that knows more paths out."""
 _BACKLOG: Final = 256
 """Connections that the kernel keeps for us. asyncio tries to accept as many in a row, and logs each that fails."""
 
 
-async def serve_http(server: McpServer, address: Address, listening: socket.socket) -> None:
-    """Serve until cancelled. Then streams are closed, and calls that still run are given up."""
-    guard, settings = http_app(server, address), server.settings
+async def serve_http(
+    server: McpServer, address: Address, listening: socket.socket, extend: Extend | None = None
+) -> None:
+    """Serve until cancelled. Then streams are closed, and calls that still run are given up.
+
+    `extend` puts an application of its own before MCP, behind the guard.
+    """
+    guard, settings = http_app(server, address, extend), server.settings
     protocol = partial(Connection, settings, most_connections(settings))
     http = _Http(
         uvicorn.Config(
@@ -56,14 +64,16 @@ async def serve_http(server: McpServer, address: Address, listening: socket.sock
         await asyncio.wait([sweeping])
 
 
-def http_app(server: McpServer, address: Address) -> Guard:
-    """The whole ASGI application: the guard, then the fast path, then the SDK."""
+def http_app(server: McpServer, address: Address, extend: Extend | None = None) -> Guard:
+    """The whole ASGI application: the guard, then the fast path, then what `extend` adds, then the SDK."""
+    if address.token:  # who does not have it, does not get the answers of those who do
+        server.principal = f"token {hashlib.sha256(address.token.encode()).hexdigest()}"
     app = server.sdk.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has checked
     )
-    return Guard(FastPath(app, server, PATH, MAX_BODY), address)
+    return Guard(FastPath(app if extend is None else extend(app), server, PATH, MAX_BODY), address)
 
 
 class _Http(uvicorn.Server):

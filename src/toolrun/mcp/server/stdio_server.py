@@ -25,6 +25,7 @@ from mcp_types import (
     INVALID_REQUEST,
     PARSE_ERROR,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
@@ -35,7 +36,8 @@ from pydantic import ValidationError
 
 from toolrun.json import dump_line
 from toolrun.logger import get_logger
-from toolrun.processes.framing import InvalidLine, LineFramer
+from toolrun.mcp.server.client_message import CALL, RefusedError, check_keys, read_large
+from toolrun.processes.framing import LARGE, InvalidLine, LargeLine, Line, LineFramer
 
 logger = get_logger("toolrun.serve")
 
@@ -49,7 +51,7 @@ _GRACE: Final = 1.0
 """Seconds that calls have to end, and the client to read the answers, once it has closed our input."""
 
 
-def take_stdio() -> tuple[int, int]:
+def redirect_stdio() -> tuple[int, int]:
     """Move the protocol to descriptors that children do not inherit, and leave nothing of it where it was."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -94,6 +96,8 @@ class Outgoing:
         """Set when the client has closed its end."""
         self.open_requests: set[RequestId] = set()
         """Requests that are not answered yet."""
+        self.open_streams: set[RequestId] = set()
+        """Requests that are answered only when the client or the server ends."""
         self.all_answered = asyncio.Event()
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -107,6 +111,7 @@ class Outgoing:
 
     def close_request(self, request: RequestId) -> None:
         self.open_requests.discard(request)
+        self.open_streams.discard(request)
         if not self.open_requests:
             self.all_answered.set()
 
@@ -165,7 +170,13 @@ class Incoming:
         self._descriptor = descriptor
         self._outgoing = outgoing
         self._loop = asyncio.get_running_loop()
-        self._lines = LineFramer(MAX_MESSAGE)
+        self._lines = LineFramer(MAX_MESSAGE, large=LARGE)
+        self._waiting: deque[Line] = deque()
+        """Lines that are not understood yet, because a large one before them is being read."""
+        self._large: asyncio.Future[dict[str, Any]] | None = None
+        """The large line that is being read."""
+        self._has_ended = False
+        """Whether all lines have come."""
         self._messages: deque[SessionMessage] = deque()
         self._news = asyncio.Event()
         self._is_at_end = False
@@ -201,7 +212,7 @@ class Incoming:
                     await self._outgoing.all_answered.wait()
 
     def _resume(self) -> None:
-        if self._is_reading:
+        if self._is_reading or self._large is not None:
             return
         try:
             self._loop.add_reader(self._descriptor, self._read)
@@ -215,17 +226,40 @@ class Incoming:
         except OSError as error:
             logger.warning("stdin cannot be read: %s", error)
             data = b""
-        for line in self._lines.feed(data or b"\n"):  # the last line may have no end
-            self._receive_line(line)
-        if not data:
-            self._is_at_end = True
-        if not data or len(self._messages) > _ENOUGH:
+        self._waiting += self._lines.feed(data or b"\n")  # the last line may have no end
+        self._has_ended = not data
+        self._receive_lines()
+
+    def _receive_lines(self) -> None:
+        """In order: what follows a large message may cancel it."""
+        while self._waiting and self._large is None:
+            line = self._waiting.popleft()
+            if isinstance(line, LargeLine):
+                self._large = self._loop.run_in_executor(None, _read_large, line)
+                self._large.add_done_callback(self._large_was_read)
+            else:
+                self._receive_line(line)
+        if self._large is None:
+            self._is_at_end = self._has_ended
+        if self._large is not None or self._has_ended or len(self._messages) > _ENOUGH:
             self.stop()
         self._news.set()
 
+    def _large_was_read(self, reading: asyncio.Future[dict[str, Any]]) -> None:
+        self._large = None
+        if reading.cancelled():
+            return
+        error = reading.exception()
+        if isinstance(error, RefusedError):
+            self._refuse(error.answer, "a large line")
+        else:
+            self._accept(JSONRPCRequest.model_construct(**reading.result()))
+        self._receive_lines()
+
     def _receive_line(self, line: bytes | InvalidLine) -> None:
         if isinstance(line, InvalidLine):
-            self._refuse(PARSE_ERROR, f"Parse error: {line.reason}", line.excerpt)
+            refused = RefusedError(PARSE_ERROR, f"Parse error: {line.reason}")
+            self._refuse(refused.answer, line.excerpt)
             return
         if not line.strip():
             return
@@ -234,18 +268,35 @@ class Incoming:
         except ValidationError as error:
             is_json = error.errors(include_url=False)[0]["type"] != "json_invalid"
             code, what = (INVALID_REQUEST, "Invalid request") if is_json else (PARSE_ERROR, "Parse error")
-            excerpt = line[:200].decode("utf-8", "replace")
-            self._refuse(code, f"{what}: one JSON-RPC message per line is expected", excerpt)
+            refused = RefusedError(code, f"{what}: one JSON-RPC message per line is expected")
+            self._refuse(refused.answer, line[:200].decode("utf-8", "replace"))
             return
-        if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
-            self._outgoing.open_requests.add(message.id)
+        try:
+            if isinstance(message, JSONRPCRequest) and message.method == CALL:
+                check_keys(line, vars(message))
+        except RefusedError as refused:
+            self._refuse(refused.answer, line[:200].decode("utf-8", "replace"))
+        else:
+            self._accept(message)
+
+    def _accept(self, message: JSONRPCMessage) -> None:
+        outgoing = self._outgoing
+        if isinstance(message, JSONRPCRequest):
+            if message.id in outgoing.open_requests or message.id in outgoing.open_streams:
+                # Without its id: the client would take that for the answer to the first one.
+                why = (
+                    f"Invalid request: the request with the id {message.id!r:.100} is not answered yet; use another id"
+                )
+                self._refuse(RefusedError(INVALID_REQUEST, why).answer, message.method)
+                return
+            is_stream = message.method == "subscriptions/listen"
+            (outgoing.open_streams if is_stream else outgoing.open_requests).add(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._outgoing.close_request((message.params or {}).get("requestId", ""))
+            outgoing.close_request(_cancelled(message, outgoing))
         self._messages.append(SessionMessage(message))
 
-    def _refuse(self, code: int, reason: str, excerpt: str) -> None:
-        logger.warning("%s; got %r", reason, excerpt)
-        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
+    def _refuse(self, answer: dict[str, Any], excerpt: str) -> None:
+        logger.warning("%s; got %r", answer["error"]["message"], excerpt)
         self._outgoing.write(dump_line(answer))
 
     def stop(self) -> None:
@@ -270,6 +321,17 @@ class Incoming:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _cancelled(message: JSONRPCNotification, outgoing: Outgoing) -> RequestId:
+    """The request that a client gives up: to the SDK "7" and 7 are the same."""
+    id = (message.params or {}).get("requestId", "")
+    return next((it for it in (*outgoing.open_requests, *outgoing.open_streams) if str(it) == str(id)), "")
+
+
+def _read_large(line: LargeLine) -> dict[str, Any]:
+    """In a thread. Raises RefusedError."""
+    return read_large(line.join())
 
 
 def _encoded(message: Any) -> bytes:

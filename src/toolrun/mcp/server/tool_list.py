@@ -17,8 +17,10 @@ from toolrun.mcp.call_result import forward_result, write_result
 from toolrun.mcp.output_check import OutputSchema
 from toolrun.mcp.tool_names import provider_names
 from toolrun.result import ToolResult, render
+from toolrun.tools.effects import hints_of
 from toolrun.tools.manager import ToolManager
-from toolrun.tools.protocol import schema_of
+from toolrun.tools.protocol import Tool, schema_of
+from toolrun.trust.definition_text import UNLIMITED, clean_definition
 
 logger = get_logger("toolrun.serve")
 
@@ -50,8 +52,8 @@ class ServedTool:
         answer: dict[str, Any] = write_result(result, has_promise)
         if not has_promise or self.output is None or result.error is not None:
             return answer
-        if is_modern and result.result is not None:
-            answer["structuredContent"] = result.result  # of any type
+        if is_modern and result.shown is not None:
+            answer["structuredContent"] = result.shown  # of any type
         # Clients reject an answer that does not match the schema, and would not learn what the tool did.
         problem = (
             self.output.problem(answer["structuredContent"]) if "structuredContent" in answer else "it is no object"
@@ -59,7 +61,7 @@ class ServedTool:
         if problem is None:
             return answer
         logger.warning("%s: the result does not match its output schema: %s", self.tool_name, problem)
-        said = render(list(result.content) or result.result)
+        said = render(list(result.content) or result.shown)
         text = f"The tool succeeded, but its result does not match its output schema: {problem}\n{said}"
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
@@ -125,7 +127,7 @@ class ToolList:
         return RenderedList(served, by_tool_name, [it.definition for it in every], [it.legacy for it in every])
 
 
-def _serve(tool: Any, name: str, position: int) -> ServedTool:
+def _serve(tool: Tool, name: str, position: int) -> ServedTool:
     """Raises TypeError or ValueError if its description is not JSON."""
     schema, promise = _object_or_none(tool, "output_schema"), None
     if schema is not None:
@@ -134,20 +136,24 @@ def _serve(tool: Any, name: str, position: int) -> ServedTool:
         except DefinitionError as error:
             logger.warning("tool '%s': its output schema cannot be used: %s", tool.name, error)
             schema = None
+    server, hints = getattr(tool, "mcp_server", None), _object_or_none(tool, "annotations")
+    listed = getattr(tool, "listed", None) if server is not None else None
     parts = {
+        **(getattr(listed, "more", None) or {}),
         "name": name,
         "title": getattr(tool, "title", None),
-        "description": tool.description,
+        "description": tool.description if getattr(listed, "is_described", True) else None,
         "inputSchema": {"type": "object", **schema_of(tool)},
         "outputSchema": schema,
-        "annotations": _object_or_none(tool, "annotations"),
+        "annotations": hints if hints or server is not None else hints_of(getattr(tool, "effects", None)),
         "icons": _list_or_none(tool, "icons"),
         "_meta": _object_or_none(tool, "meta"),
     }
-    server = getattr(getattr(tool, "supervisor", None), "name", None)
     # A function has an empty object for no annotations; what another server lists is passed on as it is.
     text = dumps({key: value for key, value in parts.items() if value or (server is not None and value is not None)})
     definition: Definition = loads(text)  # a copy, so that nobody else changes it
+    if server is None:  # what another server lists has been cleaned before
+        definition = clean_definition(definition, UNLIMITED)
     legacy = definition
     if schema is not None and schema.get("type") != "object":
         legacy = {key: value for key, value in definition.items() if key != "outputSchema"}
@@ -155,11 +161,11 @@ def _serve(tool: Any, name: str, position: int) -> ServedTool:
     return ServedTool(tool.name, position, definition, legacy, headers, promise, server)
 
 
-def _object_or_none(tool: Any, attribute: str) -> Mapping[str, JSON] | None:
+def _object_or_none(tool: Tool, attribute: str) -> Mapping[str, JSON] | None:
     found = getattr(tool, attribute, None)
     return found if isinstance(found, Mapping) else None
 
 
-def _list_or_none(tool: Any, attribute: str) -> list[JSON] | None:
+def _list_or_none(tool: Tool, attribute: str) -> list[JSON] | None:
     found = getattr(tool, attribute, None)
     return found if isinstance(found, list) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,3 +66,10 @@ def test_the_memory_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.M
     for settings in servers:
         memory(tmp_path, settings).remember(OLD)
     assert [memory(tmp_path, it).recall() for it in servers] == [None, None, OLD, OLD, OLD]
+
+
+def test_servers_that_are_remembered_at_the_same_time_are_all_remembered(tmp_path: Path) -> None:
+    servers = [replace(SETTINGS, command=f"server-{number}") for number in range(20)]
+    with ThreadPoolExecutor(20) as threads:
+        list(threads.map(lambda it: memory(tmp_path, it).remember(OLD), servers))
+    assert [memory(tmp_path, it).recall() for it in servers] == [OLD] * 20

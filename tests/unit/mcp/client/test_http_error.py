@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.mcp.client.http_error import HttpError, read_http_error
+from toolrun.json import loads
+from toolrun.mcp.client import http_error
+from toolrun.mcp.client.http_error import MAX_BODY, HttpError, read_http_error
 
 OAUTH = {"error": "invalid_token", "error_description": "The access token expired"}
+OAUTH_WORDS = "invalid_token: The access token expired"
 RPC = {"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such room", "data": {"room": 7}}}
 PAGE = b"<html><head><title>502 Bad\n Gateway</title><style>p {}</style></head><body><p>nginx</p></body></html>"
+
+KEYS = st.sampled_from(["error", "errors", "data", "detail", "message", "error_description"])
 
 
 def error(status: int, body: object = b"", **headers: str) -> HttpError:
@@ -34,12 +39,23 @@ def error(status: int, body: object = b"", **headers: str) -> HttpError:
         (RPC, "no such room"),
         ("text", "text"),
         ([1], ""),
+        ({"jsonrpc": "2.0", "error": {"code": 1, "message": "no", "data": OAUTH}}, f"no: {OAUTH_WORDS}"),
+        ({"jsonrpc": "2.0", "error": {"code": 1, "message": "no"}, "error_description": "expired"}, "expired: no"),
+        ({"errors": [{"message": "bad"}, {"message": "worse"}]}, "bad: worse"),
+        ({"errors": ["bad"]}, "bad"),
+        ([OAUTH], OAUTH_WORDS),
+        ({"detail": [{"loc": ["body"], "msg": "field required"}]}, "field required"),
+        ({"error": "same", "message": "same"}, "same"),
+        (json.dumps(OAUTH).encode("utf-8-sig"), OAUTH_WORDS),
+        (json.dumps(OAUTH).encode("utf-16"), OAUTH_WORDS),
+        (json.dumps(OAUTH).encode("utf-32-be"), OAUTH_WORDS),
         (PAGE, "502 Bad Gateway"),
         (b"<p>Sign <b>in</b>&amp; go</p><script>x()</script>", "Sign in & go"),
         (b"plain\n\x1b[31mwords\x00", "plain \\x1b[31mwords\\x00"),
         (b"", ""),
-        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"\xff\xff", "\ufffd\ufffd"),
         (b'{"error": "cut o', '{"error": "cut o'),
+        (json.dumps(OAUTH | {"trace": "x" * 600_000}).encode(), OAUTH_WORDS),
         (b"x" * 100_000, "x" * 299 + "…"),
     ],
     ids=lambda value: str(value)[:30],
@@ -69,7 +85,42 @@ def test_status_and_headers_are_kept_with_every_body(body: object) -> None:
     ],
 )
 def test_only_some_statuses_say_that_nobody_acted(status: int, is_refusal: bool, is_gateway: bool) -> None:
-    assert (error(status).is_refusal, error(status).is_gateway) == (is_refusal, is_gateway)
+    assert (error(status).is_refusal, error(status).is_unreachable) == (is_refusal, is_gateway)
+
+
+@pytest.mark.parametrize("status", [*range(300, 309), 350])
+def test_a_redirect_is_a_failure_that_says_where_to(status: int) -> None:
+    found = error(status, location="https://x/login")
+    assert not found.is_refusal
+    assert found.summary.startswith(f"redirect not followed (HTTP {status}")
+    assert "; Location: https://x/login" in found.summary
+    assert "Location" not in error(401, location="https://x/login").summary
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("size", [MAX_BODY - 100, MAX_BODY, 3 * MAX_BODY])
+def test_no_more_of_a_body_is_read_than_a_limit(monkeypatch: pytest.MonkeyPatch, size: int, encoding: str) -> None:
+    read: list[int] = []
+
+    def measured(text: str) -> Any:
+        read.append(len(text))
+        return loads(text)
+
+    monkeypatch.setattr(http_error, "loads", measured)
+    body = json.dumps(OAUTH | {"rows": [0] * (size // 3)}).encode(encoding)
+    assert error(401, body).words == OAUTH_WORDS
+    assert max(read) <= MAX_BODY
+
+
+@given(
+    st.recursive(st.none() | st.text(max_size=3), lambda it: st.lists(it) | st.dictionaries(KEYS, it)),
+    st.text("ab", min_size=1),
+)
+def test_a_description_is_found_wherever_errors_are(inner: Any, words: str) -> None:
+    place = {"error_description": words}
+    for body in (place, [place], {"error": place}, {"errors": [place]}, {"error": {"data": place}}, {"fault": place}):
+        assert words in error(401, body).words
+    assert "\n" not in error(401, inner).words
 
 
 def test_a_json_rpc_error_is_the_error() -> None:

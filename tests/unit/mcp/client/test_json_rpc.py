@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import threading
+from typing import Any, cast
 
 import pytest
 
+from toolrun.execution.body import Outcome
 from toolrun.mcp.client.json_rpc import BadAnswerError, JsonRpc, LostError, NotSentError, Params, Result, RpcError
 from toolrun.mcp.client.session import answer
+from toolrun.result import Large
 from toolrun.tools.context import Progress
 
 
 class Wire:
     """The other end."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 1000) -> None:
         self.sent: list[dict[str, Any]] = []
         self.notified: list[tuple[str, Params]] = []
         self.rpc = JsonRpc(
-            "test", self._keep, answer, lambda method, params: self.notified.append((method, params)), 1000
+            "test", self._keep, answer, lambda method, params: self.notified.append((method, params)), limit
         )
 
     def _keep(self, data: bytes) -> None:
@@ -125,15 +128,15 @@ async def test_the_end_of_the_connection_ends_all_requests(wire: Wire) -> None:
     assert len(wire.sent) == 2
 
 
-async def test_what_reads_an_answer_may_fail_without_harm(wire: Wire) -> None:
-    def read(result: Result | None, error: Exception | None) -> object:
-        raise LookupError("odd")
+async def test_what_an_answer_means_is_for_the_caller_to_say(wire: Wire) -> None:
+    def read(result: Result | None, error: Exception | None) -> Outcome:
+        return None, LookupError(f"odd: {result}, {error}")
 
     first = wire.rpc.submit("a", {}, read=read)
     second = wire.rpc.submit("a", {})
     data = b"".join(json.dumps({"id": it.id, "result": {}}).encode() + b"\n" for it in (first, second))
     wire.rpc.received(data)
-    assert isinstance((await first.outcome)[1], LookupError)
+    assert str((await first.outcome)[1]) == "odd: {}, None"
     assert await second.outcome == ({}, None)
 
 
@@ -168,3 +171,94 @@ async def test_other_notifications_are_passed_on(wire: Wire) -> None:
     wire.arrives(method="notifications/tools/list_changed")
     wire.arrives(method="notifications/message", params={"level": "info"})
     assert wire.notified == [("notifications/tools/list_changed", {}), ("notifications/message", {"level": "info"})]
+
+
+LARGE = {"rows": [{"n": number, "text": "a,b"} for number in range(40_000)]}
+"""About a megabyte of JSON."""
+
+
+@pytest.fixture
+def wide() -> Wire:
+    return Wire(16_000_000)
+
+
+async def test_a_large_answer_is_read_elsewhere_and_a_small_one_behind_it_does_not_wait(wide: Wire) -> None:
+    large = wide.rpc.submit("a", None)
+    small = wide.rpc.submit("b", None)
+    wide.arrives(id=large.id, result=LARGE)
+    assert not large.outcome.done()
+    wide.arrives(id=small.id, result={"n": 1})
+    assert small.outcome.result() == ({"n": 1}, None)
+    assert not large.outcome.done()
+    assert await asyncio.wait_for(large.outcome, 30) == (LARGE, None)
+    assert wide.rpc.heard == 2
+
+
+async def test_what_a_large_answer_means_is_found_out_in_the_thread_that_reads_it(wide: Wire) -> None:
+    threads: list[int] = []
+
+    def read(result: Result | None, error: Exception | None) -> Outcome:
+        threads.append(threading.get_ident())
+        assert result is not None
+        return result["rows"], None
+
+    pending = wide.rpc.submit("a", None, read)
+    wide.arrives(id=pending.id, result=LARGE)
+    assert await asyncio.wait_for(pending.outcome, 30) == (Large(cast(Any, LARGE["rows"])), None)
+    assert threads != [threading.get_ident()]
+
+
+async def test_a_server_that_has_sent_a_large_answer_may_be_lost_before_it_is_read(wide: Wire) -> None:
+    pending = wide.rpc.submit("a", None)
+    wide.arrives(id=pending.id, result=LARGE)
+    wide.rpc.lose(LostError("gone"))
+    assert await asyncio.wait_for(pending.outcome, 30) == (LARGE, None)
+
+
+async def test_a_call_that_is_given_up_while_its_large_answer_is_read_is_not_cancelled_at_the_server(
+    wide: Wire,
+) -> None:
+    pending = wide.rpc.submit("a", None)
+    ended: list[str] = []
+    pending.on_end = lambda: ended.append("end")
+    wide.arrives(id=pending.id, result=LARGE)
+    pending.give_up()
+    assert ended == ["end"]
+    assert [message["method"] for message in wide.sent] == ["a"]
+    await asyncio.wait_for(pending.outcome, 30)
+    assert ended == ["end"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"jsonrpc":"2.0","id":%d,"result":{"rows":[' + "1," * 400_000, "its answer was not JSON"),
+        ('{"jsonrpc":"2.0","id":%d,"result":{"rows":[' + "1," * 400_000 + '1]},"id":77}', "its answer had two ids"),
+        ('{"jsonrpc":"2.0","id":%d,"result":[' + "1," * 400_000 + "1]}", "neither a result nor an error"),
+        ('{"result":[' + "1," * 400_000 + '1],"id":%d}', "neither a result nor an error"),
+    ],
+    ids=["cut", "two ids", "list", "id last"],
+)
+async def test_a_large_answer_that_is_none_ends_its_request_only(wide: Wire, line: str, reason: str) -> None:
+    pending, other = wide.rpc.submit("a", None), wide.rpc.submit("b", None)
+    wide.rpc.received((line % cast(int, pending.id)).encode() + b"\n")
+    value, error = await asyncio.wait_for(pending.outcome, 30)
+    assert value is None
+    assert isinstance(error, BadAnswerError)
+    assert reason in str(error)
+    wide.arrives(id=other.id, result={})
+    assert other.outcome.result() == ({}, None)
+
+
+async def test_a_large_error_and_a_large_notification_arrive_as_small_ones_do(wide: Wire) -> None:
+    pending = wide.rpc.submit("a", None)
+    wide.arrives(method="notifications/message", params=LARGE)
+    wide.arrives(id=pending.id, error={"code": -5, "message": "no", "data": LARGE})
+    value, error = await asyncio.wait_for(pending.outcome, 30)
+    assert value is None
+    assert isinstance(error, RpcError)
+    assert (error.code, error.message, error.data) == (-5, "no", LARGE)
+    async with asyncio.timeout(30):
+        while not wide.notified:  # noqa: ASYNC110  the loop has to turn
+            await asyncio.sleep(0)
+    assert wide.notified == [("notifications/message", LARGE)]

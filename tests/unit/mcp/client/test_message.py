@@ -10,16 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolrun.json import dump_line
-from toolrun.mcp.client.message import TAIL, answered_request, decode
-from toolrun.processes.framing import InvalidLine, LineFramer
+from toolrun.mcp.client.message import TAIL, answered_request, decode, decode_large
+from toolrun.processes.framing import InvalidLine, LargeLine, LineFramer
 
 LIMIT = 1000
 
 
 def feed_all(data: bytes, size: int, limit: int = LIMIT) -> list[dict[str, object] | InvalidLine]:
     framer = LineFramer(limit, tail=TAIL)
-    lines = [it for start in range(0, len(data), size) for it in framer.feed(data[start : start + size])]
-    return [it for line in lines for it in (decode(line) if isinstance(line, bytes) else [line])]
+    found: list[dict[str, object] | InvalidLine] = []
+    for start in range(0, len(data), size):
+        for line in framer.feed(data[start : start + size]):
+            assert not isinstance(line, LargeLine)
+            found += decode(line) if isinstance(line, bytes) else [line]
+    return found
 
 
 @given(
@@ -54,9 +58,9 @@ def test_of_a_line_that_is_too_long_the_ends_are_looked_at(size: int) -> None:
     ("line", "reason", "id"),
     [
         (b"Starting", "not JSON", None),
-        (b'{"jsonrpc":"2.0","id":3,"result":{"n":NaN}}', "not JSON", 3),
-        (b'{"result":{"n":NaN},"jsonrpc":"2.0","id":4}', "not JSON", 4),
-        (b'{"jsonrpc":"2.0","method":"x","params":{"n":NaN},"id":4}', "not JSON", None),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"n":nope}}', "not JSON", 3),
+        (b'{"result":{"n":nope},"jsonrpc":"2.0","id":4}', "not JSON", 4),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"n":nope},"id":4}', "not JSON", None),
         (b'"text"', "no JSON-RPC message", None),
         (b"[]", "no JSON-RPC message", None),
         (b"[1]", "no JSON-RPC message", None),
@@ -68,6 +72,36 @@ def test_what_is_no_message_is_told_with_its_content(line: bytes, reason: str, i
     assert reason in invalid.reason
     assert invalid.excerpt == line.decode()
     assert answered_request(invalid) == id
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"NaN", None),
+        (b"[Infinity, -Infinity, 1e999, 1.5]", [None, None, None, 1.5]),
+        (rb'"a\ud83d"', "a\ufffd"),
+        (rb'"\ude00\ud83d\ude00\uD83D\uDE00\\ud83d"', "\ufffd\U0001f600\U0001f600\\ud83d"),
+        (rb'{"\udead": 1}', {"\ufffd": 1}),
+        (b'"\xff\xfe"', "\ufffd\ufffd"),
+        (b"123456789012345678901234567890", 123456789012345678901234567890),
+    ],
+)
+def test_what_json_cannot_hold_costs_no_more_than_itself(written: bytes, read: object, is_large: bool) -> None:
+    filler = b"[" + b",".join([rb'"\u00e9\ud83d\ude00"'] * 100_000) + b"]" if is_large else b"[]"
+    line = b'{"jsonrpc":"2.0","id":3,"result":{"value":' + written + b',"filler":' + filler + b',"last":NaN}}'
+    [message] = decode_large(LargeLine((line,), line[:400], line[-64:])) if is_large else decode(line)
+    assert not isinstance(message, InvalidLine)
+    assert message["result"]["value"] == read
+    assert set(message["result"]["filler"]) <= {"é\U0001f600"}
+    assert message["id"] == 3
+
+
+@given(st.text(st.characters(), max_size=20) | st.lists(st.floats() | st.text('\\"\ud800\ude00u', max_size=9)))
+def test_what_pythons_json_writes_is_read(value: object) -> None:
+    [message] = decode(json.dumps({"id": 1, "result": {"value": value}}).encode())
+    assert not isinstance(message, InvalidLine)
+    json.dumps(message, ensure_ascii=False, allow_nan=False).encode()  # is JSON, all of it
 
 
 def test_a_batch_is_several_messages() -> None:

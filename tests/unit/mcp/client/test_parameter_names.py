@@ -11,45 +11,26 @@ from hypothesis import strategies as st
 
 from toolrun import ToolExecutor
 from toolrun.json import JSON
-from toolrun.mcp.client.parameter_names import camel_case, rename
+from toolrun.mcp.client.parameter_names import rename
 
 MAPPING = {"command": "action", "device": "deviceName"}
 NAMES = st.sampled_from(["device_name", "deviceName", "device", "command", "action", "level", "a_b", "aB", "A_b", "_"])
 
 
-@pytest.mark.parametrize(
-    ("name", "camel"),
-    [
-        ("new_parameter_name", "newParameterName"),
-        ("level", "level"),
-        ("line_2", "line2"),
-        ("a__b", "aB"),
-        ("_private_name", "_privateName"),
-        ("name_", "name_"),
-        ("__", "__"),
-        ("", ""),
-        ("URL_path", "URLPath"),
-    ],
-)
-def test_snake_case_becomes_camel_case(name: str, camel: str) -> None:
-    assert camel_case(name) == camel
-
-
-def test_the_mapping_goes_before_camel_case() -> None:
-    mapping = {"device_name": "target"}
-    assert rename({"device_name": 1}, {"deviceName", "target"}, mapping) == ({"target": 1}, {"device_name": "target"})
-
-
-def test_camel_case_steps_in_where_the_mapping_leads_nowhere() -> None:
-    mapping = {"device_name": "gone"}
-    assert rename({"device_name": 1}, {"deviceName"}, mapping) == ({"deviceName": 1}, {"device_name": "deviceName"})
+def test_a_name_is_changed_to_the_one_that_the_mapping_has_for_it() -> None:
+    arguments: dict[str, JSON] = {"command": "on", "level": 1, "device": "desk"}
+    assert rename(arguments, {"deviceName", "action", "level"}, MAPPING) == (
+        {"action": "on", "level": 1, "deviceName": "desk"},
+        {"command": "action", "device": "deviceName"},
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         {"device_name": 1},  # the schema knows it
-        {"other_name": 1},  # the schema knows neither this nor otherName
+        {"other_name": 1},  # neither the schema nor the mapping knows it
+        {"command": 1},  # the schema does not know what the mapping has for it
         {"deviceName": 1, "device": 2},  # there is a value for deviceName already
     ],
 )
@@ -82,13 +63,14 @@ class Lamp:
     name = "lamp"
     description = "Switch a lamp."
 
-    def __init__(self, **more: JSON) -> None:
-        properties: JSON = {"deviceName": {"type": "string"}, "level": {"type": "integer"}}
+    def __init__(self, mapping: dict[str, str] | None = None, **more: JSON) -> None:
+        properties: JSON = {"deviceName": {"type": "string"}, "level": {"type": "integer"}, "target": {}}
+        self.mapping = mapping or {}
         self.schema: dict[str, JSON] = {"type": "object", "properties": properties, "required": ["deviceName"], **more}
         self.received: list[dict[str, Any]] = []
 
     def rename_arguments(self, arguments: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
-        return rename(arguments, {"deviceName", "level"}, {})
+        return rename(arguments, {"deviceName", "level", "target"}, self.mapping)
 
     async def ainvoke(self, arguments: dict[str, Any]) -> str:
         self.received.append(arguments)
@@ -111,6 +93,22 @@ async def test_the_executor_renames_whatever_form_the_arguments_have(executor: T
     assert [str(repair) for repair in renaming] == [
         'arguments: {"device_name": "desk"} → {"deviceName": "desk"} (parameter name)'
     ]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "received"),
+    [
+        ({"device_name": "target"}, {"target": "desk"}),
+        ({"device_name": "gone"}, {"deviceName": "desk"}),
+        ({}, {"deviceName": "desk"}),
+    ],
+)
+async def test_the_mapping_goes_before_the_renaming_that_all_tools_have(
+    executor: ToolExecutor, mapping: dict[str, str], received: dict[str, str]
+) -> None:
+    lamp = executor.manager.add(Lamp(mapping, required=[]))
+    await executor.execute("lamp", {"device_name": "desk"})
+    assert lamp.received == [received]
 
 
 @pytest.mark.parametrize("openness", [True, {}, {"type": "string"}])

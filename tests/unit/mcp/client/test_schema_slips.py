@@ -72,6 +72,28 @@ def under(name: str, schema: object) -> dict[str, Any]:
         ),
         (under("a", {"anyOf": [{**TEXT, "description": None}]}), under("a", {"anyOf": [TEXT]})),
         ({"type": "object", "$defs": {"a": {"title": None}}}, {"type": "object", "$defs": {"a": {}}}),
+        ({"type": "object", "properties": [], "required": {}}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": {"a": []}, "$defs": []}, {**under("a", {}), "$defs": {}}),
+        ({"type": "object", "required": {"1": "a", "2": "b"}}, {"type": "object", "required": ["a", "b"]}),
+        ({"type": "object", "required": "a"}, {"type": "object", "required": ["a"]}),
+        ({"type": "object", "required": [None, "a"]}, {"type": "object", "required": ["a"]}),
+        ({"type": "object", "required": [None]}, {"type": "object"}),
+        (under("a", {**TEXT, "enum": None, "examples": None}), under("a", TEXT)),
+        (under("a", {"type": "array", "items": []}), under("a", {"type": "array"})),
+        (under("a", {"anyOf": [TEXT, None]}), under("a", {"anyOf": [TEXT, {"type": "null"}]})),
+        (under("a", {"type": ["string", None]}), under("a", {"type": ["string", "null"]})),
+        ({"type": ["object", "null"]}, {"type": "object"}),
+        ({"type": "Object"}, {"type": "object"}),
+        (under("a", {"type": "String"}), under("a", TEXT)),
+        (under("a", {"type": "int"}), under("a", {"type": "integer"})),
+        (under("a", {"type": "any"}), under("a", {})),
+        (under("a", {"type": ""}), under("a", {})),
+        (under("a", {"type": ["string", "any"]}), under("a", {})),
+        (under("a", {"minimum": 1, "exclusiveMinimum": True}), under("a", {"exclusiveMinimum": 1})),
+        (under("a", {"maximum": 1, "exclusiveMaximum": False}), under("a", {"maximum": 1})),
+        (under("a", {"exclusiveMaximum": True}), under("a", {})),
+        ({"type": "object", "additionalProperties": "false"}, {"type": "object", "additionalProperties": False}),
+        ({"type": "object", "additionalProperties": "True"}, {"type": "object", "additionalProperties": True}),
         (under("a", {"items": {"items": [{"description": None}]}}), under("a", {"items": {"prefixItems": [{}]}})),
     ],
     ids=lambda value: str(value)[:60],
@@ -85,6 +107,20 @@ def test_a_schema_without_slips_stays_as_it_is() -> None:
     assert mend(PLAIN) == PLAIN
     tuples = {"$schema": OLDER, **under("a", {"items": [TEXT], "additionalItems": False})}
     assert mend(tuples) == tuples
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "colour"},
+        {"required": [1]},
+        {"required": 7},
+        {"additionalProperties": "maybe"},
+        {"type": ["colour", None]},
+    ],
+)
+def test_what_may_mean_several_things_is_left_to_the_validator(part: dict[str, Any]) -> None:
+    assert mend(under("a", part)) == under("a", part)
 
 
 def test_what_is_listed_is_not_changed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,10 +18,12 @@ class Servers:
     """Two servers with one text each, of which they say who was asked."""
 
     has_resources = True
+    can_subscribe = False
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.listed: list[tuple[str, dict[str, Any]]] = []
+        self.templates: list[tuple[str, dict[str, Any]]] = []
         self.answer: dict[str, Any] = {"contents": [{"uri": "x:/", "text": "x"}], "ttlMs": 5, "_meta": {"a": 1}}
         self.error: ForwardedError | None = None
         self.is_silent = False
@@ -35,6 +38,20 @@ class Servers:
 
     async def list_resources(self) -> list[tuple[str, dict[str, Any]]]:
         return self.listed
+
+    async def list_templates(self) -> list[tuple[str, dict[str, Any]]]:
+        if self.is_silent:
+            await asyncio.Event().wait()
+        return self.templates
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        raise NotImplementedError
+
+    def unsubscribe(self, server: str, uri: str) -> None:
+        raise NotImplementedError
+
+    def on_updated(self, tell: Callable[[str, str], None]) -> None:
+        raise NotImplementedError
 
 
 def link(uri: str) -> dict[str, Any]:
@@ -138,3 +155,50 @@ async def test_a_server_that_is_silent_is_given_up(servers: Servers) -> None:
     servers.is_silent = True
     with pytest.raises(MCPError, match=r"no answer within 0\.01 s"):
         await resources.read("x:/1", True)
+
+
+async def test_what_matches_a_template_is_read_from_the_first_server_that_has_it(
+    servers: Servers, resources: ForwardedResources
+) -> None:
+    servers.templates = [
+        ("one", {"uriTemplate": "x:/{+broken", "name": "cannot be used"}),
+        ("one", {"name": "none"}),
+        ("one", {"uriTemplate": "x:/by/{name}"}),
+        ("two", {"uriTemplate": "x:/by/{name}", "name": "the same"}),
+        ("two", {"uriTemplate": "x:/{+path}"}),
+    ]
+    servers.listed = [("three", {"uri": "x:/by/listed"})]
+    resources.note("four", [link("x:/by/linked")])
+    for server, uri in (
+        ("one", "x:/by/ada"),
+        ("two", "x:/by/ada/lovelace"),
+        ("three", "x:/by/listed"),
+        ("four", "x:/by/linked"),
+    ):
+        await resources.read(uri, True)
+        assert servers.asked.pop() == (server, uri)
+    for uri in ("y:/by/ada", "x:/" + "x" * 4_000):
+        with pytest.raises(MCPError, match="Resource not found"):
+            await resources.read(uri, True)
+    assert servers.asked == []
+
+
+async def test_templates_are_listed_as_they_are_and_of_two_that_are_the_same_the_first(
+    servers: Servers, resources: ForwardedResources
+) -> None:
+    first = {"uriTemplate": "x:/{a}", "name": "first", "_meta": {"a": 1}}
+    servers.templates = [
+        ("one", first),
+        ("two", {"uriTemplate": "x:/{a}"}),
+        ("two", {"uriTemplate": "x:/{b"}),
+        ("two", {}),
+    ]
+    assert await resources.list_templates() == [first, {"uriTemplate": "x:/{b"}]
+
+
+async def test_templates_that_do_not_come_are_given_up(servers: Servers) -> None:
+    servers.is_silent = True
+    resources = ForwardedResources(servers, list, 0.01)
+    for request in (resources.list_templates(), resources.read("x:/1", True)):
+        with pytest.raises(MCPError, match=r"no answer within 0\.01 s"):
+            await request

@@ -29,7 +29,7 @@ def test_loopback_needs_no_token(text: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("text", ["0.0.0.0:80", "[::]:80", "192.168.1.5:80", "home.example:80", "localhost.example:80"])
 def test_beyond_loopback_there_must_be_a_token(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"Set a token.*TOOLRUN_SERVE_TOKEN=.*--http 80"):
+    with pytest.raises(ConfigError, match=r"others could call your tools there. Leave out --no-token.*--http 80"):
         read_address(text, "", ())
     assert not read_address(text, "secret", ()).is_loopback
 

@@ -108,11 +108,12 @@ async def test_whatever_the_headers_are_there_is_an_answer(headers: Headers, met
     assert status in (200, 204, 400, 401, 403, 415, 421)
 
 
-@pytest.mark.parametrize("name", ["host", "origin", "authorization", "content-type"])
+@pytest.mark.parametrize("name", ["host", "origin", "authorization", "content-type", "idempotency-key"])
 @pytest.mark.parametrize("is_first_good", [True, False])
 async def test_a_header_that_decides_is_there_once(name: str, is_first_good: bool) -> None:
     address = Address("127.0.0.1", 8000, token="secret")
     good = {"host": "localhost", "origin": "http://localhost", "authorization": "Bearer secret", **JSON_HEADERS}
+    good["idempotency-key"] = "order-17"
     pairs = encoded(good)
     assert (await answer(address, "POST", pairs))[0] == 200
     second = (name.encode(), dict(pairs)[name.encode()] if is_first_good else b"other")
@@ -162,13 +163,13 @@ QUESTION = {"host": "localhost:8000", "access_control_request_method": "POST"}
 
 @pytest.mark.parametrize("origin", APP.allow_origins)
 async def test_a_page_of_an_allowed_origin_may_ask_and_read(origin: str) -> None:
-    wanted = "Authorization, content-type,mcp-method, Mcp-Param-City,mcp-session-id, x-other, mcp-\r\n"
+    wanted = "Authorization, content-type,Idempotency-Key, mcp-method, Mcp-Param-City,mcp-session-id, x-other, mcp-\r\n"
     asked = encoded({**QUESTION, "origin": origin, "access_control_request_headers": wanted})
     status, headers, body = await answer(APP, "OPTIONS", asked)
     assert (status, body) == (204, b"")
     assert headers[b"access-control-allow-origin"] == origin.encode()
     assert headers[b"access-control-allow-methods"] == b"GET, POST, DELETE"
-    permitted = b"authorization, content-type, mcp-method, mcp-param-city, mcp-session-id"
+    permitted = b"authorization, content-type, idempotency-key, mcp-method, mcp-param-city, mcp-session-id"
     assert headers[b"access-control-allow-headers"] == permitted
     assert headers[b"vary"] == b"origin"
     assert b"access-control-allow-credentials" not in headers

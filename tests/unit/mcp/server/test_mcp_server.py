@@ -7,16 +7,22 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from support.journal_world import World
 from support.serving import ERAS
 from toolrun import ToolContext, ToolError, ToolExecutor, tool
+from toolrun.mcp.server.http_address import Address
+from toolrun.mcp.server.http_server import http_app
 from toolrun.mcp.server.mcp_server import PAGE, McpServer
 from toolrun.result import Content
+from toolrun.sources.catalog import Declaration, DeclaredTool, Implementation
+from toolrun.tools.effects import Effects
 
 LIMIT = 30.0
 
@@ -52,7 +58,7 @@ class Weather:
     celsius: float
 
 
-@tool(title="The weather", annotations={"readOnlyHint": True}, idempotent=True)
+@tool(title="The weather", annotations={"readOnlyHint": True}, effects="idempotent")
 async def weather(city: str) -> Weather:
     """The weather in a city."""
     return Weather(city, 21.5)
@@ -69,6 +75,18 @@ async def test_a_tool_is_listed_with_all_that_is_known_of_it(executor: ToolExecu
     assert (second.title, second.output_schema) == ("The weather", weather.output_schema)
     assert second.annotations is not None
     assert (second.annotations.read_only_hint, second.annotations.idempotent_hint) == (True, True)
+
+
+async def test_what_a_tool_without_annotations_says_of_its_effects_is_a_hint(executor: ToolExecutor, era: str) -> None:
+    def declared(name: str, effects: Effects | None) -> DeclaredTool:
+        return DeclaredTool(Declaration(name, "D.", {"type": "object"}, Implementation("mock"), effects=effects), {})
+
+    for name, effects in (("read", Effects.NONE), ("set", Effects.IDEMPOTENT), ("pay", Effects.ONCE), ("do", None)):
+        executor.manager.add(declared(name, effects))
+    async with connected(executor, era) as client:
+        listed = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+    hints = {name: it and (it.read_only_hint, it.idempotent_hint) for name, it in listed.items()}
+    assert hints == {"read": (True, None), "set": (None, True), "pay": None, "do": None}
 
 
 async def test_a_call_goes_through_the_executor(executor: ToolExecutor, era: str) -> None:
@@ -296,3 +314,23 @@ async def test_a_tool_that_cannot_be_described_does_not_hide_the_others(
         async with connected(executor, era) as client:
             assert [it.name for it in (await client.list_tools()).tools] == ["add"]
     assert "tool 'not_json' is not offered" in caplog.text
+
+
+async def test_whose_key_it_is_depends_on_the_token_or_else_on_the_name_that_a_client_gives(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path / "journal.db")
+    server = McpServer(world.manager, world.executor)
+    meta = {"idempotencyKey": "k"}
+    named = {**meta, "io.modelcontextprotocol/clientInfo": {"name": "b"}}
+    keys = [server.given_key(meta, None, "a"), server.given_key(named, None, "a")]
+    servers = [McpServer(world.manager, world.executor) for _ in range(3)]
+    for it, token in zip(servers, ("one", "two", "two"), strict=True):
+        http_app(it, Address("127.0.0.1", 8000, token=token))
+        keys.append(it.given_key(meta, None, "a"))
+    assert [key is not None and key.key for key in keys] == ["k"] * 5
+    assert len(set(keys)) == 4
+    assert keys[3] == keys[4]
+    assert not any("two" in str(key) for key in keys)
+    await world.executor.close()
+    world.journal.close()
