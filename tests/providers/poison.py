@@ -129,6 +129,17 @@ BLOCKS: dict[str, Any] = {
     "image elsewhere": {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
     "image in a file": {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
     "thinking": {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+    "thinking without signature": {"type": "thinking", "thinking": "Hm."},
+    "type of a list": {"type": ["x"], "text": "y"},
+    "type of an object": {"type": {"x": 1}},
+    "type of a number": {"type": 7, "text": "y"},
+    "text with NaN beside it": {"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": math.nan}},
+    "text with a surrogate as id": {"type": "text", "text": "x", "id": "\ud800"},
+    "text with a deep value beside it": {"type": "text", "text": "x", "extras": nested(3_000)},
+    "image with a surrogate in its address": {"type": "image_url", "image_url": {"url": "https://example.org/\ud800"}},
+    "image with NaN beside it": {"type": "image", "base64": "AAAA", "mime_type": "image/png", "extras": math.nan},
+    "file of OpenAI": {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+    "document without source": {"type": "document", "title": "x"},
     "resource": {"type": "resource", "resource": {"uri": "x:y", "text": "z"}},
 }
 
@@ -264,6 +275,20 @@ HISTORIES: dict[str, Any] = {
         ToolMessage("fine", tool_call_id="call_1"),
     ],
     "poisoned reasoning": [HumanMessage("Go."), AIMessage("No.", additional_kwargs={"reasoning_content": "\ud800"})],
+    "calls that are none": [
+        {"role": "assistant", "content": "No.", "tool_calls": [1, None, "x", [], CALL]},
+        {"role": "assistant", "content": "No.", "tool_calls": 5},
+        {"role": "assistant", "content": "No.", "tool_calls": {"a": 1}},
+        AIMessage("No.", additional_kwargs={"tool_calls": [1, None]}),
+    ],
+    "images in instructions": [SystemMessage([BLOCKS["image of MCP"], "Be brief."]), HumanMessage("Go.")],
+    "files in instructions": [{"role": "system", "content": [BLOCKS["file of OpenAI"], BLOCKS["unknown"]]}, "Go."],
+    "names and roles beside the content": [
+        SystemMessage("Be brief.", additional_kwargs={"__openai_role__": "\ud800", "name": "\ud800"}),
+        HumanMessage("Go.", additional_kwargs={"name": "\ud800"}),
+        AIMessage("", tool_calls=[langchain_call()], additional_kwargs={"name": "a b"}),
+        ToolMessage("fine", tool_call_id="1", name="\ud800", additional_kwargs={"name": "\ud800"}),
+    ],
     "a name with spaces": [HumanMessage("Go.", name="Ada Lovelace"), AIMessage("No.", name="\ud800")],
     "serialised messages": [
         {"lc": 1, "type": "constructor", "id": ["HumanMessage"], "kwargs": {"content": "Go.", "type": "human"}}
@@ -297,6 +322,9 @@ def poisons() -> Iterator[Poison]:
     for kind, block in BLOCKS.items():
         yield Poison(f"block of the question: {kind}", question=HumanMessage(content=[block]))
         yield Poison(f"block of a history: {kind}", history=[HumanMessage([block, "x"]), AIMessage([block])])
+        for origin in ("anthropic", "openai", "ollama"):
+            own = AIMessage([block, {"type": "text", "text": "Hm."}], response_metadata={"model_provider": origin})
+            yield Poison(f"own block of the model: {kind}, {origin}", history=[HumanMessage("Go."), own])
         yield Poison(f"block of a result: {kind}", said=_give(), given=[{"type": "text", "text": "x"}, block])
     for kind, history in HISTORIES.items():
         yield Poison(f"history: {kind}", history=history)

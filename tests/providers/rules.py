@@ -25,12 +25,18 @@ def anthropic_problem(body: Body) -> str | None:
         if key not in body:
             return f"{key}: Field required"
     return (
-        _anthropic_tools(body.get("tools") or [])
+        _anthropic_instructions(body.get("system"))
+        or _anthropic_tools(body.get("tools") or [])
         or _anthropic_roles(body["messages"])
         or _anthropic_blocks(body["messages"])
         or _anthropic_pairs(body["messages"])
         or _anthropic_needs_tools(body)
     )
+
+
+def _anthropic_instructions(system: Any) -> str | None:
+    wrong = [it for it in _parts(system) if it.get("type") != "text"]
+    return f"system: Input tag {wrong[0].get('type')!r} does not match 'text'" if wrong else None
 
 
 def _anthropic_tools(tools: Sequence[Body]) -> str | None:
@@ -81,6 +87,8 @@ def _anthropic_blocks(messages: Sequence[Body]) -> str | None:
 def _anthropic_block(block: Body, role: str) -> str | None:
     match block.get("type"):
         case "text":
+            if "ttl" in (block.get("cache_control") or {}) and block["cache_control"]["ttl"] not in ("5m", "1h"):
+                return "text.cache_control.ephemeral.ttl: Input should be '5m' or '1h'"
             return None if block["text"].strip() else "text content blocks must contain non-whitespace text"
         case "tool_use":
             if role != "assistant":
@@ -94,10 +102,12 @@ def _anthropic_block(block: Body, role: str) -> str | None:
         case "tool_result":
             return _anthropic_result(block, role)
         case "image":
-            return _anthropic_image(block)
+            return (
+                _anthropic_image(block) if role == "user" else "`image` blocks are not permitted in assistant messages"
+            )
         case "document" if role == "user":
-            return None
-        case "thinking":
+            return None if isinstance(block.get("source"), Mapping) else "document.source: Field required"
+        case "thinking" if role == "assistant":
             return None if block.get("signature") else "thinking.signature: Field required"
         case other:
             return f"Input tag {other!r} found using 'type' does not match any of the expected tags"
@@ -194,6 +204,8 @@ def _openai_message(message: Body) -> str | None:
     content, role = message.get("content"), message["role"]
     if role not in ("system", "developer", "user", "assistant", "tool"):
         return f"Invalid value: '{role}' for role"
+    if "name" in message and not _SHORT_NAME.fullmatch(message["name"]):
+        return "Invalid 'name': string does not match pattern."
     if content is None and not message.get("tool_calls"):
         return "Invalid value for 'content': expected a string, got null."
     if role == "user" and not content:

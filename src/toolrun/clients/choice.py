@@ -122,11 +122,13 @@ def open_client(
 ) -> ModelClient:
     """The client for a model. Raises ToolrunError, which says what to do."""
     try:
-        return _open(choice, executor, settings, environ, root)
+        client = _open(choice, executor, settings, environ, root)
     except ImportError as error:  # of langchain-core, which all clients need
         if choice.provider != "scripted":
             raise missing(choice.provider, error) from error
         raise UsageError(f"'{error.name}' is not installed. Install it with: pip install langchain-core") from error
+    client.name = str(choice)
+    return client
 
 
 def _open(

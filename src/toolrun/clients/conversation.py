@@ -21,8 +21,7 @@ from langchain_core.messages.utils import message_chunk_to_message
 
 from toolrun.clients.foreign_message import read_messages
 from toolrun.clients.message_content import Content, Shown, cleaned_answer, cleaned_result, cleaned_text, cleaned_words
-from toolrun.clients.sendable import sendable_json
-from toolrun.clients.turn_event import Ended
+from toolrun.clients.sendable import kind_of, sendable_json
 from toolrun.logger import get_logger
 from toolrun.result import ToolCall
 
@@ -40,27 +39,6 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """OpenAI's limit on the length, Anthropic's on the characters."""
 _CALL_BLOCKS: Final = frozenset({"tool_use", "input_json_delta", "tool_call", "tool_call_chunk", "function_call"})
 """Content blocks that repeat the calls. Provider packages rebuild them from `tool_calls`."""
-_STOP_KEYS: Final = ("stop_reason", "done_reason", "finish_reason")
-_STOP_REASONS: Final = {
-    "max_tokens": Ended.LENGTH,
-    "length": Ended.LENGTH,
-    "model_context_window_exceeded": Ended.LENGTH,
-    "refusal": Ended.REFUSED,
-    "content_filter": Ended.FILTERED,
-    "content_filtered": Ended.FILTERED,
-    "guardrail_intervened": Ended.FILTERED,
-    "safety": Ended.FILTERED,
-    "image_safety": Ended.FILTERED,
-    "recitation": Ended.FILTERED,
-    "blocklist": Ended.FILTERED,
-    "prohibited_content": Ended.FILTERED,
-    "spii": Ended.FILTERED,
-    "malformed_function_call": Ended.MALFORMED,
-    "malformed_tool_use": Ended.MALFORMED,
-    "malformed_model_output": Ended.MALFORMED,
-    "unexpected_tool_call": Ended.MALFORMED,
-}
-"""The words of the providers, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +136,7 @@ def _langchain_call(call: ToolCall) -> LangChainCall:
 def _without_call_blocks(content: Content) -> Content:
     if not isinstance(content, list):
         return content
-    return [block for block in content if not isinstance(block, dict) or block.get("type") not in _CALL_BLOCKS]
-
-
-def stopped_by(message: AIMessage) -> Ended | None:
-    """What stopped an answer before its end, if something did. Its calls may be incomplete, or not to be run."""
-    metadata = message.response_metadata
-    reasons = [metadata.get(key) for key in _STOP_KEYS]
-    found = next(
-        (_STOP_REASONS[it.lower()] for it in reasons if isinstance(it, str) and it.lower() in _STOP_REASONS), None
-    )
-    return found or (Ended.REFUSED if message.additional_kwargs.get("refusal") else None)
-
-
-def is_paused(message: AIMessage) -> bool:
-    """Whether the provider wants another request that continues this answer."""
-    return message.response_metadata.get("stop_reason") == "pause_turn"
+    return [block for block in content if kind_of(block) not in _CALL_BLOCKS]
 
 
 def repair_history(
@@ -199,7 +162,13 @@ def repair_history(
     return repaired
 
 
-def begin_with_user(messages: list[BaseMessage], wording: Wording) -> list[BaseMessage]:
+def repair_answer(answer: ModelAnswer, used_ids: set[str], provider: Provider) -> ModelAnswer:
+    """An answer whose calls have no results yet, as `repair_history` repairs one. The ids of its calls stay."""
+    message = normalise_answer(_without_foreign_blocks(answer.message, provider), used_ids).message
+    return ModelAnswer(message, answer.calls)
+
+
+def ensure_user_first(messages: list[BaseMessage], wording: Wording) -> list[BaseMessage]:
     """The messages, with one before an answer that has no question: some providers insist on it."""
     first = next((index for index, it in enumerate(messages) if not isinstance(it, SystemMessage)), None)
     if first is None or isinstance(messages[first], HumanMessage):
@@ -217,7 +186,7 @@ def _repair_exchange(messages: Sequence[BaseMessage], shown: Shown, used_ids: se
         _warn_of_stray(results)
         return others
     given = _calls_of(first)
-    answer = normalise_answer(_without_foreign_blocks(first, shown.provider.origin), used_ids)
+    answer = normalise_answer(_without_foreign_blocks(first, shown.provider), used_ids)
     matched: list[BaseMessage] = []
     images: list[Any] = []
     for before, call in zip(given, answer.calls, strict=True):
@@ -236,14 +205,19 @@ def _repair_exchange(messages: Sequence[BaseMessage], shown: Shown, used_ids: se
     return [*([] if is_empty else [answer.message]), *matched, *others]
 
 
-def _without_foreign_blocks(message: AIMessage, origin: str) -> AIMessage:
-    """The answer, reduced to its text and its calls if it comes from another provider."""
+def _without_foreign_blocks(message: AIMessage, provider: Provider) -> AIMessage:
+    """The answer, reduced to its text and its calls if it comes from another provider.
+
+    Of its own answers a provider takes back what it says to the model, but no image or sound that was for the user.
+    """
     content = message.content
-    if isinstance(content, str) or message.response_metadata.get("model_provider", "") == origin:
+    if isinstance(content, str) or all(isinstance(block, str) or kind_of(block) == "text" for block in content):
         return message
-    if all(isinstance(block, str) or block.get("type") == "text" for block in content):
-        return message
-    return message.model_copy(update={"content": cleaned_text(content)})
+    if message.response_metadata.get("model_provider", "") != provider.origin:
+        return message.model_copy(update={"content": cleaned_text(content)})
+    taken = provider.answer_blocks or ".*"
+    kept = [block for block in content if isinstance(block, str) or re.fullmatch(taken, kind_of(block))]
+    return message if len(kept) == len(content) else message.model_copy(update={"content": kept})
 
 
 def _warn_of_stray(results: Sequence[ToolMessage]) -> None:

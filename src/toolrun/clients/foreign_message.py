@@ -20,7 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from toolrun.clients.sendable import sendable_json, sendable_text
+from toolrun.clients.sendable import kind_of, sendable_json, sendable_text
 from toolrun.errors import UsageError
 
 _ROLES: Final = {
@@ -93,8 +93,8 @@ def _from_parts(role: str, parts: Mapping[str, Any]) -> list[BaseMessage]:
         return [ToolMessage(content=_content(blocks), tool_call_id=str(id), status=status)]
     if role == "system":
         return [SystemMessage(content=_content(blocks))]
-    results = [block for block in blocks if isinstance(block, dict) and block.get("type") in _RESULTS]
-    others = [block for block in blocks if not (isinstance(block, dict) and block.get("type") in _RESULTS)]
+    results = [block for block in blocks if kind_of(block) in _RESULTS]
+    others = [block for block in blocks if kind_of(block) not in _RESULTS]
     messages: list[BaseMessage] = [_result(block) for block in results]
     return [*messages, HumanMessage(content=_content(others))] if others or not results else messages
 
@@ -121,8 +121,9 @@ def _answer(blocks: Sequence[Any], parts: Mapping[str, Any]) -> AIMessage:
     texts = [
         block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)
     ]
-    calls = [block for block in blocks if isinstance(block, dict) and block.get("type") in _CALLS]
-    calls += [_plain(call) for call in parts.get("tool_calls") or () if not isinstance(call, str)]
+    calls = [block for block in blocks if kind_of(block) in _CALLS]
+    given = parts.get("tool_calls")
+    calls += filter(_is_map, map(_plain, given if isinstance(given, Iterable) else ()))
     legacy = _plain(parts.get("function_call"))
     if isinstance(legacy, Mapping):
         calls.append({**legacy, "id": _function_id(legacy.get("name"))})
@@ -136,6 +137,10 @@ def _answer(blocks: Sequence[Any], parts: Mapping[str, Any]) -> AIMessage:
             if not isinstance(call["args"], dict)
         ],
     )
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _call(given: Mapping[str, Any]) -> Any:
@@ -157,13 +162,13 @@ def _result(block: Mapping[str, Any]) -> ToolMessage:
 
 
 def _has_results(blocks: Sequence[Any]) -> bool:
-    return any(isinstance(block, dict) and block.get("type") in _RESULTS for block in blocks)
+    return any(kind_of(block) in _RESULTS for block in blocks)
 
 
 def _with_calls_of_content(message: AIMessage) -> AIMessage:
     """An answer whose calls are only in its content, or in the old `function_call`."""
     blocks = message.content if isinstance(message.content, list) else []
-    in_content = [block for block in blocks if isinstance(block, dict) and block.get("type") in _CALLS]
+    in_content = [block for block in blocks if kind_of(block) in _CALLS]
     legacy = message.additional_kwargs.keys() & {"tool_calls", "function_call"}
     if not in_content and not legacy:
         return message

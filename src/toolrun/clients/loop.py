@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from toolrun.clients import conversation, result_content
+from toolrun.clients.call_budget import CallBudget
 from toolrun.clients.model_error import (
     ModelError,
     ModelTimeoutError,
@@ -23,15 +24,19 @@ from toolrun.clients.model_error import (
 )
 from toolrun.clients.round import Emit, Round
 from toolrun.clients.sendable import sendable_text
+from toolrun.clients.stop_reason import is_paused, stopped_by, with_refusal_as_text
 from toolrun.clients.text_call import SpokenText, read_calls
+from toolrun.clients.thought import without_thoughts
 from toolrun.clients.turn_event import Done, Ended, Event, Reply, Text, ToolFinished, Usage
-from toolrun.errors import ToolrunError
-from toolrun.json import dumps
+from toolrun.errors import ToolrunError, UsageError
 from toolrun.result import ToolCall
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from toolrun.clients.dialect import Offer
     from toolrun.clients.model_client import ModelClient
+    from toolrun.clients.stored_conversation import StoredConversation
 
 _LONG_RESULTS: Final = 4_000
 """Characters. From here on, results are shortened to the context of the model."""
@@ -43,23 +48,50 @@ _MAX_RETRY_AFTER: Final = 30.0
 class Turn:
     """One question, the rounds of tool calls that the model makes, one reply. It runs once."""
 
-    def __init__(self, client: ModelClient, question: str | BaseMessage, history: Iterable[Any] = ()) -> None:
-        """`ModelClient.turn` makes it. Raises UsageError for a history that is not one of messages."""
+    def __init__(
+        self,
+        client: ModelClient,
+        question: str | BaseMessage | None,
+        history: Iterable[Any] = (),
+        stored: StoredConversation | None = None,
+    ) -> None:
+        """`ModelClient.turn` makes it. Raises UsageError for a history that is not one of messages.
+
+        Without a question, the last turn of a stored conversation goes on where it was cut off.
+        """
         self._client = client
         self._limits = client.limits
         self._wording = client.wording
         self._emit: Emit | None = None
         self._used_ids: set[str] = set()
+        self._stored = stored
+        self._broken: BaseMessage | None = None
+        """The part of an answer that was said before it broke off."""
+        if stored is not None and (stored.messages or stored.pending):
+            if list(history):
+                raise UsageError(f"Conversation '{stored.id}' has its own history: leave `history` out.")
+            if question is not None:
+                stored.start_turn()
+            history = stored.messages
         repaired = conversation.repair_history(history, client.wording, self._used_ids, client.provider)
-        asked = conversation.question_message(question, client.provider, client.wording)
-        self.messages = conversation.begin_with_user([*repaired, asked], client.wording)
+        before = conversation.ensure_user_first(repaired, client.wording)
+        self._saved = len(before) if stored is not None and (stored.messages or stored.pending) else 0
+        """How many of the messages are on disk, or do not have to be."""
+        self._question = None
+        if question is not None:
+            self._question = conversation.question_message(question, client.provider, client.wording)
+        elif stored is None or not stored.messages:
+            raise UsageError("There is no question in this conversation that could be answered.")
+        has_pending = stored is not None and stored.pending is not None
+        self.messages = before if has_pending or self._question is None else [*before, self._question]
         """The conversation so far. It is complete at every moment between two steps."""
         self.interrupted: list[BaseMessage] | None = None
         """The complete conversation, once the turn was cancelled; usable as `history`."""
         self._calls: list[ToolFinished] = []
         self._usage = Usage()
-        self._executed = 0
-        self._call_counts: dict[bytes, int] = {}
+        self._rounds = 0
+        self._has_asked_again = False
+        self._budget = CallBudget(client.limits, client.wording)
         self._deadline = 0.0
 
     async def run(self, on_event: Emit | None = None) -> Reply:
@@ -70,7 +102,7 @@ class Turn:
         self._emit = on_event
         self._deadline = asyncio.get_running_loop().time() + self._limits.time
         try:
-            reply = await self._converse()
+            reply = await (self._converse() if self._stored is None else self._converse_on_record(self._stored))
         except ModelError as error:
             error.messages = self.messages
             raise
@@ -96,11 +128,63 @@ class Turn:
             if not running.cancelled():
                 running.exception()  # marks it as retrieved: it was raised above, or the consumer has left
 
+    async def _converse_on_record(self, stored: StoredConversation) -> Reply:
+        """What is said is on disk before anything is done about it."""
+        if self._question is None and stored.ended is not None:
+            return self._reply(str(self.messages[-1].text), stored.ended)
+        if self._question is None:
+            self._count_past(stored)
+        try:
+            with stored.making_calls():
+                self._save()
+                ended = await self._run_pending(stored)
+                reply = await (self._converse() if ended is None else self._ask_without_tools(ended))
+        except BaseException:
+            self._save()
+            raise
+        saving = self._save(ended=reply.ended)
+        if saving is not None:
+            await stored.wait_for(saving)
+        return reply
+
+    async def _run_pending(self, stored: StoredConversation) -> Ended | None:
+        """Give the calls results that had none when the process ended. Returns the limit that was reached, if any."""
+        pending = stored.pop_pending()
+        if pending is None:
+            return None
+        self._rounds += 1
+        answer = conversation.repair_answer(pending, self._used_ids, self._client.provider)
+        self.messages.append(answer.message)
+        self._saved = len(self.messages)
+        ended = await self._use_tools(answer, self._client.offer(self.messages, closed=False)[1], recalled=True)
+        if self._question is None:
+            return ended
+        self.messages.append(self._question)
+        self._save()
+        self._rounds, self._budget = 0, CallBudget(self._limits, self._wording)
+        return None
+
+    def _count_past(self, stored: StoredConversation) -> None:
+        """The limits hold for the whole turn, also for its part before the process ended."""
+        offer = self._client.offer(self.messages, closed=False)[1]
+        for message in stored.turn:
+            calls = message.tool_calls if isinstance(message, AIMessage) else []
+            self._rounds += isinstance(message, AIMessage)
+            for call in calls:
+                self._budget.count_past(_resolved(ToolCall(call["id"] or "", call["name"], call["args"]), offer))
+
+    def _save(self, calls: Sequence[ToolCall] = (), ended: Ended | None = None) -> Future[None] | None:
+        """Write the messages that are not on disk. `calls` are those of the last one."""
+        new = self.messages[self._saved :]
+        if self._stored is None or not (new or ended):
+            return None
+        self._saved = len(self.messages)
+        return self._stored.add(new, question=self._question, broken=self._broken, calls=calls, ended=ended)
+
     async def _converse(self) -> Reply:
-        may_ask_again = True
-        for _ in range(self._limits.rounds):
+        for _ in range(self._rounds, self._limits.rounds):
             answer, offer = await self._ask()
-            text, stopped = str(answer.message.text), conversation.stopped_by(answer.message)
+            text, stopped = str(answer.message.text), stopped_by(answer.message)
             if stopped in (Ended.REFUSED, Ended.FILTERED):
                 return self._reply_without_running(answer, self._wording.stopped, stopped)
             if answer.calls:
@@ -108,36 +192,44 @@ class Turn:
                 if ended is not None:
                     return await self._ask_without_tools(ended)
                 continue
-            if conversation.is_paused(answer.message):
+            if is_paused(answer.message):
                 continue
-            ended = stopped or (Ended.ANSWER if text.strip() else Ended.EMPTY)
-            if ended in (Ended.EMPTY, Ended.MALFORMED) and may_ask_again:
-                may_ask_again = False
-                self._ask_again(answer, ended)
-                continue
-            return self._reply(text, ended)
+            ended = stopped or (Ended.ANSWER if _says_something(answer) else Ended.EMPTY)
+            if not (ended in (Ended.EMPTY, Ended.MALFORMED) and self._ask_again(answer, ended)):
+                return self._reply(text, ended)
         return await self._ask_without_tools(Ended.ROUNDS)
 
-    def _ask_again(self, answer: conversation.ModelAnswer, ended: Ended) -> None:
-        """Put a request to try again in place of an answer that is none."""
-        if not str(answer.message.text).strip():
+    def _ask_again(self, answer: conversation.ModelAnswer, ended: Ended) -> bool:
+        """Put a request to try again in place of an answer that is none. Once in a turn: False if it was done before.
+
+        Of an answer with calls, whose results are there, nothing is taken away.
+        """
+        if self._has_asked_again:
+            return False
+        self._has_asked_again = True
+        if not answer.calls and not _says_something(answer):
             self.messages.pop()
         wording = self._wording
         text = wording.ask_after_empty if ended is Ended.EMPTY else wording.ask_after_malformed
         self.messages.append(HumanMessage(content=text))
+        return True
 
     async def _ask_without_tools(self, ended: Ended) -> Reply:
         """Ask for a final answer, in which the model may not call tools."""
         self.messages.append(HumanMessage(content=self._request_text(ended)))
-        answer, _ = await self._ask(closed=True)
-        stopped = conversation.stopped_by(answer.message)
-        if stopped in (Ended.REFUSED, Ended.FILTERED):
-            return self._reply_without_running(answer, self._wording.stopped, stopped)
-        reply = self._reply_without_running(answer, self._wording.closed, ended)
-        if reply.text.strip():
-            return reply
-        self.messages.append(AIMessage(content=self._wording.no_answer))
-        return self._reply(self._wording.no_answer, ended)
+        while True:
+            answer, _ = await self._ask(closed=True)
+            stopped = stopped_by(answer.message)
+            if stopped in (Ended.REFUSED, Ended.FILTERED):
+                return self._reply_without_running(answer, self._wording.stopped, stopped)
+            reply = self._reply_without_running(answer, self._wording.closed, ended)
+            if stopped is not Ended.MALFORMED and _says_something(answer):
+                return reply
+            # A model that wants to go on with its calls has said something, and is told why it cannot.
+            failed = stopped if stopped is Ended.MALFORMED else ended if answer.calls else Ended.EMPTY
+            if failed is ended or not self._ask_again(answer, failed):
+                self.messages.append(AIMessage(content=self._wording.no_answer))
+                return self._reply(self._wording.no_answer, failed)
 
     def _reply_without_running(self, answer: conversation.ModelAnswer, reason: str, ended: Ended) -> Reply:
         """The reply for an answer whose calls are not run, for a reason that the model is told."""
@@ -160,7 +252,8 @@ class Turn:
         return wording.answer_after_rounds.format(limit=limits.rounds)
 
     def _reply(self, text: str, ended: Ended) -> Reply:
-        return Reply(text, list(self.messages), tuple(self._calls), self._usage, ended)
+        id = "" if self._stored is None else self._stored.id
+        return Reply(text, list(self.messages), tuple(self._calls), self._usage, ended, id)
 
     async def _ask(self, *, closed: bool = False) -> tuple[conversation.ModelAnswer, Offer]:
         """Append the model's next answer to the messages. Retries a request that failed before any of it arrived."""
@@ -197,6 +290,9 @@ class Turn:
             if not self._client.is_complete(chunks):
                 raise ModelUnavailableError(f"{about.label} broke off in the middle of its answer. Ask again.")
             message = conversation.merge_chunks(chunks)
+            if (refusal := with_refusal_as_text(message)) is not message:
+                self._say(spoken.rest() + str(refusal.text))
+                return refusal
             calls = [] if message.tool_calls or message.invalid_tool_calls else read_calls(message.text, known_names)
             if calls:
                 return conversation.with_calls(message, calls)
@@ -208,7 +304,8 @@ class Turn:
             if is_malformed_answer(error):
                 return AIMessage(content=said, response_metadata={"finish_reason": "malformed_function_call"})
             if said.strip():
-                self.messages.append(AIMessage(content=said + self._wording.broken_off))
+                self._broken = AIMessage(content=said + self._wording.broken_off)
+                self.messages.append(self._broken)
             if isinstance(error, TimeoutError) and limit.expired():
                 late = f"The model '{about.model}' took more than {self._limits.answer_time:g} s for one answer."
                 raise ModelTimeoutError(f"{late} {ModelTimeoutError.advice}") from error
@@ -220,12 +317,24 @@ class Turn:
         if text and self._emit is not None:
             self._emit(Text(text))
 
-    async def _use_tools(self, answer: conversation.ModelAnswer, offer: Offer) -> Ended | None:
-        """Run the calls of an answer. Returns the limit that was reached, if any: then there is no further round."""
-        round = Round([_resolved(call, offer) for call in answer.calls], self._emit)
-        ended = self._refuse_disallowed(round, conversation.stopped_by(answer.message))
+    async def _use_tools(
+        self, answer: conversation.ModelAnswer, offer: Offer, *, recalled: bool = False
+    ) -> Ended | None:
+        """Run the calls of an answer. Returns the limit that was reached, if any: then there is no further round.
+
+        `recalled`: the answer was given to a process that ended before the calls had results.
+        """
+        key_of = None if self._stored is None else self._stored.key_of
+        round = Round([_resolved(call, offer) for call in answer.calls], self._emit, key_of)
+        if recalled and self._stored is not None:
+            # A user who asks something else may not want any more what was not begun.
+            await self._stored.recall(round, None if self._question is None else self._wording.not_run)
+        is_late = asyncio.get_running_loop().time() >= self._deadline
+        ended = self._budget.refuse_disallowed(round, stopped_by(answer.message), is_late=is_late)
         capabilities = result_content.UNKNOWN_CAPABILITIES
         try:
+            if self._stored is not None and (saving := self._save(answer.calls)) is not None:
+                await self._stored.wait_for(saving)
             try:
                 async with asyncio.timeout_at(self._deadline):
                     await round.execute(self._client.executor, self._limits.parallel)
@@ -238,35 +347,8 @@ class Turn:
         finally:
             round.abort(self._wording.interrupted, self._wording.not_run)
             self._record(round, answer, capabilities)
+            self._save()
         return ended
-
-    def _refuse_disallowed(self, round: Round, stopped: Ended | None) -> Ended | None:
-        """Refuse the calls that must not run. Returns the limit that was reached, if any."""
-        ended = None
-        is_late = asyncio.get_running_loop().time() >= self._deadline
-        for index, call in enumerate(round.calls):
-            if stopped is not None:
-                wording = self._wording
-                round.refuse(index, wording.malformed if stopped is Ended.MALFORMED else wording.cut_off)
-            elif is_late:
-                ended = Ended.TIME
-                round.refuse(index, self._wording.time_over.format(seconds=self._limits.time))
-            elif (times := self._count_before(call)) >= self._limits.repeats:
-                ended = ended or Ended.REPEATS
-                round.refuse(index, self._wording.repeated.format(count=times))
-            elif self._executed >= self._limits.calls:
-                ended = ended or Ended.CALLS
-                round.refuse(index, self._wording.too_many.format(limit=self._limits.calls))
-            else:
-                self._executed += 1
-        return ended
-
-    def _count_before(self, call: ToolCall) -> int:
-        """Count the call. Returns how often the model made the same call before in this turn."""
-        key = _fingerprint(call)
-        times = self._call_counts.get(key, 0)
-        self._call_counts[key] = times + 1
-        return times
 
     def _record(
         self, round: Round, answer: conversation.ModelAnswer, capabilities: result_content.Capabilities
@@ -288,20 +370,17 @@ class Turn:
             self.messages.append(HumanMessage(content=result_content.image_blocks(images, self._wording)))
 
 
+def _says_something(answer: conversation.ModelAnswer) -> bool:
+    """Whether there is a text beside what the model only thought."""
+    return bool(without_thoughts(str(answer.message.text)).strip())
+
+
 def _resolved(call: ToolCall, offer: Offer) -> ToolCall:
     """The call with the tool's original names, which the executor knows."""
     arguments = call.arguments
     if isinstance(arguments, dict):
         arguments = offer.arguments_of(call.name, arguments)
     return ToolCall(call.id, offer.name_of(call.name), arguments)
-
-
-def _fingerprint(call: ToolCall) -> bytes:
-    """A key that is equal for calls with the same name and arguments."""
-    try:
-        return dumps([call.name, call.arguments], sort_keys=True)
-    except (TypeError, RecursionError):  # not JSON, or nested too deeply
-        return repr((call.name, call.arguments)).encode(errors="replace")
 
 
 def _needs_capabilities(round: Round) -> bool:

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from toolrun.clients.sendable import image_block, is_image, media_type, sendable_json, sendable_text
+from toolrun.clients.sendable import (
+    image_block,
+    is_image,
+    is_sendable,
+    kind_of,
+    media_type,
+    sendable_json,
+    sendable_text,
+)
 from toolrun.result import render
 
 if TYPE_CHECKING:
@@ -20,7 +28,7 @@ Content: TypeAlias = str | list[str | dict[Any, Any]]
 """The content of a message, as LangChain declares it."""
 M = TypeVar("M", bound=BaseMessage)
 
-_UNSENT: Final = frozenset({"tool_calls", "function_call", "audio"})
+_UNSENT: Final = frozenset({"tool_calls", "function_call", "audio", "name"})
 """What packages put into `additional_kwargs` and would send again, unchecked."""
 
 
@@ -46,7 +54,7 @@ def cleaned_answer(message: AIMessage) -> AIMessage:
     if isinstance(message.content, str):
         content = "" if message.content.isspace() else sendable_text(message.content)
     else:
-        content = [_sendable_block(block) for block in message.content if not _is_blank(block)]
+        content = [_sendable_block(block) for block in message.content if not _is_blank(block) and _is_kept(block)]
     more = {key: value for key, value in message.additional_kwargs.items() if key not in _UNSENT}
     more = cast(dict[str, Any], sendable_json(more))
     return _updated(message, content=content, additional_kwargs=more, name=_sendable_name(message.name))
@@ -57,8 +65,10 @@ def cleaned_words(message: BaseMessage, shown: Shown) -> BaseMessage:
     if isinstance(message.content, str):
         content: Content = "" if message.content.isspace() else sendable_text(message.content)
     else:
-        content = [_shown_block(block, shown) for block in message.content if not _is_blank(block)]
-    return _updated(message, content=content, name=_sendable_name(message.name))
+        is_text_only = isinstance(message, SystemMessage)
+        content = [_shown_block(block, shown, is_text_only) for block in message.content if not _is_blank(block)]
+    # Packages send some of what others put into `additional_kwargs`: a name, a role.
+    return _updated(message, content=content, name=_sendable_name(message.name), additional_kwargs={})
 
 
 def _sendable_name(name: str | None) -> str | None:
@@ -68,6 +78,7 @@ def _sendable_name(name: str | None) -> str | None:
 
 def cleaned_result(message: ToolMessage, shown: Shown) -> tuple[ToolMessage, list[dict[str, Any]]]:
     """The result of a call, and the images that must follow in a message of the user."""
+    message = _updated(message, name=_sendable_name(message.name), additional_kwargs={})
     if isinstance(message.content, str):
         return _updated(message, content=_or_nothing(sendable_text(message.content))), []
     blocks = [_result_block(block, shown) for block in message.content if not _is_blank(block)]
@@ -87,6 +98,13 @@ def _is_blank(block: object) -> bool:
     return not text or (isinstance(text, str) and not text.strip())
 
 
+def _is_kept(block: object) -> bool:
+    """Whether an answer may keep a block. Thoughts are refused without the signature that their provider gave them."""
+    if isinstance(block, str):
+        return True
+    return kind_of(block) != "" and (kind_of(block) != "thinking" or bool(cast(Any, block).get("signature")))
+
+
 def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": sendable_text(text)}
 
@@ -94,23 +112,40 @@ def _text_block(text: str) -> dict[str, Any]:
 def _sendable_block(block: str | dict[Any, Any]) -> dict[Any, Any]:
     if isinstance(block, str):
         return _text_block(block)
-    if block.get("type") == "text" and not isinstance(block["text"], str):
-        block = {**block, "text": str(block["text"])}
-    return cast(dict[Any, Any], sendable_json(block))
+    return _as_text(block) if kind_of(block) == "text" else cast(dict[Any, Any], sendable_json(block))
 
 
-def _shown_block(block: str | dict[Any, Any], shown: Shown) -> dict[Any, Any]:
-    """A block of a user: text and images in LangChain's form, others if the provider takes them."""
+def _as_text(block: dict[Any, Any]) -> dict[Any, Any]:
+    """A block of text, without what stands beside the text if that cannot be sent as it is."""
+    text = block["text"]
+    return dict(block) if isinstance(text, str) and is_sendable(block) else _text_block(str(text))
+
+
+def _shown_block(block: str | dict[Any, Any], shown: Shown, is_text_only: bool) -> dict[Any, Any]:
+    """A block of a user: text and images in LangChain's form, others if the provider takes them.
+
+    `is_text_only`: instructions, which are text for every provider.
+    """
     if isinstance(block, str):
         return _text_block(block)
-    known = shown.provider.content_blocks
-    if block.get("type") == "text":
-        return {**block, "text": sendable_text(str(block["text"]))}
+    kind = kind_of(block)
+    if kind == "text":
+        return _as_text(block)
     if is_image(block):
-        return _image(block, shown) or _note(shown.wording.image_not_shown, media_type(block) or "image")
-    if known is None or block.get("type") in known:
+        image = None if is_text_only else _image(block, shown)
+        return image or _note(shown.wording.image_not_shown, media_type(block) or "image")
+    if not is_text_only and kind and _is_taken(kind, block, shown.provider):
         return cast(dict[Any, Any], sendable_json(block))
-    return _note(shown.wording.content_not_shown, str(block.get("type", "unknown")))
+    return _note(shown.wording.content_not_shown, kind or "unknown")
+
+
+def _is_taken(kind: str, block: Mapping[Any, Any], provider: Provider) -> bool:
+    """Whether the package of a provider takes a block from users."""
+    if kind == "file" and "file" in block:  # OpenAI's own form of it
+        return provider.origin == "openai"
+    if kind == "document" and not isinstance(block.get("source"), Mapping):
+        return False
+    return provider.content_blocks is None or kind in provider.content_blocks
 
 
 def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
@@ -123,7 +158,8 @@ def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
 
 def _image(block: Mapping[str, Any], shown: Shown) -> dict[str, Any] | None:
     found = image_block(block, takes_urls=shown.provider.takes_image_urls)
-    return None if found is None else dict(block) if block.items() >= found.items() else dict(found)
+    is_same = found is not None and block.items() >= found.items() and is_sendable(block)
+    return None if found is None else dict(block) if is_same else dict(found)
 
 
 def _note(text: str, kind: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from toolrun.clients.turn_event import Event, Reply
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import UsageError
+from toolrun.tools.protocol import Tool
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
     from toolrun.clients.round import Emit
+    from toolrun.clients.stored_conversation import StoredConversation
     from toolrun.execution.executor import ToolExecutor
 
     ChatModel: TypeAlias = Runnable[LanguageModelInput, AIMessage]
@@ -61,34 +63,78 @@ class ModelClient:
         self.wording = wording if isinstance(wording, Wording) else Wording.load(wording)
         self.provider = provider_of(chat_model)
         self.about = About(self.provider.label, model_name(chat_model))
+        self.name = f"{self.provider.label.lower()}:{self.about.model}"
+        """Provider and model, as a stored conversation says with whom it is held."""
         self._system = [SystemMessage(content=sendable_text(system))] if system and system.strip() else []
-        self._tools: list[Any] = []
+        self._tools: list[Tool] = []
         self._offer = Offer()
         self._models: dict[bool, ChatModel] = {}
         self._capabilities: Capabilities | None = None
 
-    def turn(self, question: str | BaseMessage, history: Iterable[Any] = ()) -> Turn:
+    def turn(
+        self,
+        question: str | BaseMessage | None,
+        history: Iterable[Any] = (),
+        *,
+        conversation: StoredConversation | None = None,
+    ) -> Turn:
         """A turn that has not started: `await turn.run()`, or iterate over `turn.stream()`.
 
         It keeps the conversation, also when it is cancelled. `query` and `stream` are enough for everything else.
+        Without a question, the last turn of the conversation goes on where it was cut off.
         """
-        return Turn(self, question, history)
+        return Turn(self, question, history, conversation)
 
     async def query(
-        self, question: str | BaseMessage, history: Iterable[Any] = (), *, on_event: Emit | None = None
+        self,
+        question: str | BaseMessage,
+        history: Iterable[Any] = (),
+        *,
+        on_event: Emit | None = None,
+        conversation: str | bool | None = None,
     ) -> Reply:
         """Ask the model, run the tools that it calls, and return its reply. Raises ModelError.
 
         `on_event` gets the events that `stream` yields and, if the turn is cancelled, the results of the running calls.
+        `conversation` is the id of a conversation that the journal keeps, which goes on or is started with it; `True`
+        starts one with a new id, which is in the reply. Raises UsageError if another process has it.
         """
-        return await self.turn(question, history).run(on_event)
+        if conversation is None:
+            return await self.turn(question, history).run(on_event)
+        async with await self.open_conversation(conversation) as stored:
+            return await self.turn(question, history, conversation=stored).run(on_event)
 
-    async def stream(self, question: str | BaseMessage, history: Iterable[Any] = ()) -> AsyncGenerator[Event, None]:
+    async def resume(self, id: str, *, on_event: Emit | None = None, any_model: bool = False) -> Reply:
+        """Finish the last turn of a conversation whose process ended in the middle, and return the reply.
+
+        Calls that were done get their answers from the journal, those that never began are run, and the model is told
+        which call is in doubt. If the turn has its reply, that is returned. `any_model`: also if the conversation was
+        held with another model. Raises ModelError, and UsageError for a conversation that cannot be resumed.
+        """
+        async with await self.open_conversation(id, must_exist=True, any_model=any_model) as stored:
+            return await self.turn(None, conversation=stored).run(on_event)
+
+    async def open_conversation(
+        self, id: str | bool = True, *, must_exist: bool = False, any_model: bool = False
+    ) -> StoredConversation:
+        """Take a conversation for several turns, until its `close`: see `turn`. Raises UsageError."""
+        from toolrun.clients.stored_conversation import open_stored_conversation
+
+        return await open_stored_conversation(self.executor, id, self.name, must_exist=must_exist, any_model=any_model)
+
+    async def stream(
+        self, question: str | BaseMessage, history: Iterable[Any] = (), *, conversation: str | bool | None = None
+    ) -> AsyncGenerator[Event, None]:
         """Like `query`, but yields the events of the turn. The last one is `Done` with the reply.
 
         Leaving the iteration early interrupts the turn; `contextlib.aclosing` makes that happen at once.
         """
-        async with contextlib.aclosing(self.turn(question, history).stream()) as events:
+        async with contextlib.AsyncExitStack() as stack:
+            stored = None
+            if conversation is not None:
+                stored = await stack.enter_async_context(await self.open_conversation(conversation))
+            turn = self.turn(question, history, conversation=stored)
+            events = await stack.enter_async_context(contextlib.aclosing(turn.stream()))
             async for event in events:
                 yield event
 

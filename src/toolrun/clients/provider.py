@@ -24,6 +24,8 @@ class Provider:
     shows_images_in_results: bool = False
     """Whether the result of a call may have images. Where not, they follow in a message of the user."""
     takes_image_urls: bool = True
+    answer_blocks: str | None = None
+    """A pattern for the content blocks of its own answers that may be sent back to it. None: any."""
     reads_calls_in_text: bool = False
     """Whether its models, which may be small ones, write calls as the text of their answer."""
 
@@ -36,6 +38,7 @@ _BY_PACKAGE: Final = {
         no_tools={"type": "none"},
         end="stop_reason",
         content_blocks=frozenset({"document", "file", "text-plain", "search_result", "container_upload"}),
+        answer_blocks=r"text|.*thinking|reasoning|.*tool.*|input_json_delta|non_standard|compaction",
         shows_images_in_results=True,
     ),
     "langchain_ollama": Provider(
@@ -44,6 +47,7 @@ _BY_PACKAGE: Final = {
         "ollama",
         end="done_reason",
         content_blocks=frozenset(),
+        answer_blocks="text",
         shows_images_in_results=True,
         takes_image_urls=False,
         reads_calls_in_text=True,
@@ -55,6 +59,7 @@ _BY_PACKAGE: Final = {
         "openai",
         no_tools="none",
         content_blocks=frozenset({"file", "audio", "input_audio"}),
+        answer_blocks=r"text|refusal|.*thinking|reasoning|.*tool.*|.*_call.*|mcp_.*|input_json_delta|non_standard",
     ),
     "langchain_google_genai": Provider(
         "Gemini", "gemini", "google_genai", no_tools="none", shows_images_in_results=True

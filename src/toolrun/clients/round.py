@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolrun.clients.turn_event import Event, ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ErrorKind, SideEffects
+from toolrun.execution.approval import as_model, calling_as
 from toolrun.logger import get_logger
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import OnProgress, Progress
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 logger = get_logger("toolrun")
 
 Emit = Callable[[Event], None]
+KeyOf = Callable[[ToolCall], str | None]
+"""What makes a call the same as one that was made before a crash."""
 
 
 class Round:
     """The calls that a model made in one answer."""
 
-    def __init__(self, calls: Sequence[ToolCall], emit: Emit | None) -> None:
+    def __init__(self, calls: Sequence[ToolCall], emit: Emit | None, key_of: KeyOf | None = None) -> None:
         self.calls = calls
         self.results: list[ToolResult | None] = [None] * len(calls)
         self._emit = emit
+        self._key_of = key_of
         self._started: set[int] = set()
 
     def refuse(self, index: int, reason: str, error_kind: ErrorKind = ErrorKind.OVERLOADED) -> None:
@@ -34,17 +38,21 @@ class Round:
         logger.info("%s was not run: %s", self.calls[index].name, reason)
         self._finish(index, _failure(self.calls[index], reason, error_kind, SideEffects.NOT_STARTED))
 
+    def fail(self, index: int, reason: str, error_kind: ErrorKind, side_effects: SideEffects) -> None:
+        """Answer a call that failed before."""
+        self._finish(index, _failure(self.calls[index], reason, error_kind, side_effects))
+
     async def execute(self, executor: ToolExecutor, parallel: int) -> None:
         """Run the calls that were not refused. Raises only CancelledError."""
         waiting = [index for index, result in enumerate(self.results) if result is None]
-        if len(waiting) == 1:
-            return await self._execute_one(waiting[0], executor)
-        if waiting:
-            pending = iter(waiting)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(parallel, len(waiting))):
-                    group.create_task(self._run_pending(pending, executor))
-        return None
+        with calling_as(as_model()):
+            if len(waiting) == 1:
+                await self._execute_one(waiting[0], executor)
+            elif waiting:
+                pending = iter(waiting)
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(parallel, len(waiting))):
+                        group.create_task(self._run_pending(pending, executor))
 
     async def _run_pending(self, pending: Iterator[int], executor: ToolExecutor) -> None:
         for index in pending:
@@ -57,7 +65,9 @@ class Round:
         if self._emit is not None:
             self._emit(ToolStarted(call))
             listener = self._listener(index)
-        self._finish(index, await executor.execute(call.name, call.arguments, call_id=call.id, on_progress=listener))
+        key = None if self._key_of is None else self._key_of(call)
+        result = await executor.execute(call.name, call.arguments, call_id=call.id, on_progress=listener, key=key)
+        self._finish(index, result)
 
     def _listener(self, index: int) -> OnProgress:
         def listen(progress: Progress) -> None:

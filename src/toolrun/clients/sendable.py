@@ -55,8 +55,19 @@ def sendable_json(value: object, _depth: int = 0, _path: tuple[int, ...] = ()) -
     return f"[{type(value).__name__}]"
 
 
+def is_sendable(value: object) -> bool:
+    """Whether JSON can carry the value as it is."""
+    return sendable_json(value) == value
+
+
+def kind_of(block: object) -> str:
+    """The type of a content block; empty if it has none that is a text."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
 def is_image(block: Mapping[str, Any]) -> bool:
-    return block.get("type") in ("image", "image_url") or media_type(block).startswith("image/")
+    return kind_of(block) in ("image", "image_url") or media_type(block).startswith("image/")
 
 
 def media_type(block: Mapping[str, Any]) -> str:
@@ -76,7 +87,8 @@ def image_block(block: Mapping[str, Any], *, takes_urls: bool = False) -> dict[s
     url = _url(block)
     in_url = _DATA_URL.match(url) if url else None
     if url and not in_url:
-        return {"type": "image", "url": url} if takes_urls and re.match(r"https?://[^\s]+$", url) else None
+        is_url = re.fullmatch(r"https?://[^\s]+", url) is not None and is_sendable(url)
+        return {"type": "image", "url": url} if takes_urls and is_url else None
     data = in_url[2] if in_url else _image_data(block)
     kind = media_type(block)
     if not isinstance(data, str) or not data or len(data) > _MAX_IMAGE_CHARS or kind not in _IMAGE_TYPES:

@@ -133,3 +133,5 @@ class Reply:
     """All calls of this turn, refused ones too, in the order in which the model made them."""
     usage: Usage = Usage()
     ended: Ended = Ended.ANSWER
+    conversation: str = ""
+    """The id under which the conversation is kept; empty if it is not."""

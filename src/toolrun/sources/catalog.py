@@ -15,11 +15,13 @@ from pathlib import Path
 
 from toolrun.builtins import Handler
 from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read_text
-from toolrun.config.value_type import SECONDS, SWITCH, TEXT, ValueType
+from toolrun.config.value_type import EFFECTS, SECONDS, TEXT, ValueType
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.text import show, suggestion
+from toolrun.tools.effects import Effects
+from toolrun.tools.key_argument import KeyArgument
 from toolrun.tools.protocol import check_name
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
@@ -29,7 +31,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     ".yml": parse_yaml,
 }
 _TYPES = ("mock", "builtin", "internal")
-_KEYS = ("name", "description", "parameters", "implementation", "timeout", "idempotent")
+_KEYS = ("name", "description", "parameters", "implementation", "timeout", "effects")
 _IMPLEMENTATION_KEYS = ("type", "handler", "mock_response")
 
 
@@ -52,7 +54,7 @@ class Declaration:
     parameters: Schema
     implementation: Implementation
     timeout: float | None = None
-    idempotent: bool = False
+    effects: Effects | None = None
     source: Path | None = field(default=None, compare=False)
     """The file that declares it."""
 
@@ -120,8 +122,8 @@ def _read_entry(raw: object) -> Declaration | list[str]:
     description = _text(entry, "description", "a model chooses the tool by it", problems)
     parameters = _parameters(entry.get("parameters", {}), problems)
     implementation = _implementation(entry.get("implementation"), problems)
-    for key, kind in (("timeout", SECONDS), ("idempotent", SWITCH)):
-        _check(entry, key, kind, problems)
+    for key, value_type in (("timeout", SECONDS), ("effects", EFFECTS)):
+        _check(entry, key, value_type, problems)
     if problems:
         return problems
     timeout = entry.get("timeout")
@@ -131,13 +133,13 @@ def _read_entry(raw: object) -> Declaration | list[str]:
         parameters,
         implementation,
         timeout=float(timeout) if isinstance(timeout, (int, float)) else None,
-        idempotent=entry.get("idempotent") is True,
+        effects=Effects(str(entry["effects"]).lower()) if "effects" in entry else None,
     )
 
 
-def _check(entry: dict[str, JSON], key: str, kind: ValueType, problems: list[str]) -> bool:
-    if key in entry and not kind.accepts(entry[key]):
-        problems.append(f"'{key}' must be {kind.words}, got {show(entry[key])}")
+def _check(entry: dict[str, JSON], key: str, value_type: ValueType, problems: list[str]) -> bool:
+    if key in entry and not value_type.accepts(entry[key]):
+        problems.append(f"'{key}' must be {value_type.words}, got {show(entry[key])}")
         return False
     return True
 
@@ -197,8 +199,9 @@ class DeclaredTool:
         "_handlers",
         "_implementation",
         "description",
-        "idempotent",
+        "effects",
         "inline",
+        "key_argument",
         "name",
         "schema",
         "source",
@@ -210,8 +213,9 @@ class DeclaredTool:
         self.description = declaration.description
         self.schema = declaration.parameters
         self.timeout = declaration.timeout
-        self.idempotent = declaration.idempotent
+        self.effects = declaration.effects
         self.source = declaration.source
+        self.key_argument: KeyArgument | None = None
         self.inline = declaration.implementation.type == "mock"
         """Runs on the event loop although it is not async: copying the response is faster than using a thread."""
         self._implementation = declaration.implementation

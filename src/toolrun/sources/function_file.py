@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -30,8 +31,8 @@ def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
 
 
 def _import(path: Path) -> ModuleType:
-    # Unique, so that two files called search.py do not replace each other.
-    name = f"toolrun_tools.{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    # Unique, so that two files called search.py do not replace each other. A link may lead to itself: not `resolve`.
+    name = f"toolrun_tools.{path.stem}_{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
     if path.suffix != ".py":
         raise ConfigError("is not a Python file")
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolrun.builtins import BUILTINS, Handler
 from toolrun.config.model import Config, ServerSettings
+from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function_file import load_functions
 from toolrun.sources.load_problem import LoadProblem
+from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
+from toolrun.tools.protocol import Tool
 
 if TYPE_CHECKING:
     from toolrun.mcp.client.mcp_source import McpSource
+    from toolrun.mcp.client.supervisor import Supervisor
     from toolrun.processes.engine import Engine
     from toolrun.scripts.environment import Environments
-    from toolrun.scripts.source import Script, ScriptServices, ScriptTool
+    from toolrun.scripts.script_tool import ScriptTool
+    from toolrun.scripts.source import Script, ScriptServices
 
 _RETRY = 10.0
 """Seconds after which a script that could not be loaded is tried again, if one of its tools is called."""
+_FUNCTION = re.compile(r"""(?:^(?:async[ \t]+)?def[ \t]+|\bname[ \t]*=[ \t]*["'])([\w.-]{1,128})""", re.MULTILINE)
+"""The name of a function, or one that is given to it."""
+_WORD = re.compile(r"[\w.-]{1,128}")
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
 
@@ -41,12 +50,18 @@ class Project:
         manager: ToolManager,
         internals: Mapping[str, Handler],
         on_progress: Callable[[str], None] | None = None,
+        *,
+        asks: bool = False,
     ) -> None:
-        """`on_progress` gets a line for each step in making the environments of scripts. Default: they are logged."""
+        """`on_progress` gets a line for each step in making the environments of scripts. Default: they are logged.
+
+        `asks`: a person will be asked about tools that are not the ones that were agreed to.
+        """
         self._config = config
         self._manager = manager
         self._internals = internals
         self._on_progress = on_progress or _log_progress
+        self._asks = asks
         self.problems: list[LoadProblem] = []
         """The files and tools that could not be loaded. The others work."""
         self.scripts: list[Script] = []
@@ -56,6 +71,8 @@ class Project:
         self._environments: Environments | None = None
         self._deferred: dict[str, float] = {}
         """Names of scripts that are not loaded, and when that may be tried again, on the clock of `monotonic`."""
+        self._lost: dict[Path, frozenset[str]] = {}
+        """The names that the tools of files may have which could not be loaded."""
         self._loading = asyncio.Lock()
 
     async def load(self, environ: Mapping[str, str], *, lazy: bool = False) -> None:
@@ -65,27 +82,44 @@ class Project:
         """
         self._is_lazy = lazy
         self._start_servers(environ)
-        paths = _files(self._config.root, self._config.files.python)
+        paths = self._own(_files(self._config.root, self._config.files.python), environ)
         scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
         for path in paths:
-            self._add(loaded[path] if path in loaded else self._load_functions(path), path)
-        for path in _files(self._config.root, self._config.files.catalogs):
+            self._add(loaded[path] if path in loaded else self._load_functions(path, environ), path)
+        for path in self._own(_files(self._config.root, self._config.files.catalogs), environ):
             catalog = read_catalog(path)
             self.problems += catalog.problems
+            if any(it.index is None for it in catalog.problems):
+                self._lost[path] = _names_in(path, _WORD)
             tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
             self._add(tools, path)
         if self.mcp is not None:
             self.mcp.open()
 
+    def _own(self, paths: list[Path], environ: Mapping[str, str]) -> list[Path]:
+        """The files without those of other users, which count only if somebody named the configuration."""
+        config, own = self._config, []
+        for path in paths:
+            reason = refusal(path, config.root, config.path, environ) if config.is_found else ""
+            if reason:
+                self.problems.append(LoadProblem(path, None, "", reason))
+                names = _names_in(path, _FUNCTION if path.suffix == ".py" else _WORD)
+                self._lost[path] = names | {f"{path.stem}.{name}" for name in names}
+            else:
+                own.append(path)
+        return own
+
     def _start_servers(self, environ: Mapping[str, str]) -> None:
         config = self._config
         servers = dict(config.servers)
+        reserved = {*config.servers, *config.missing_servers}
         for reason in config.missing_servers.values():
             self.problems.append(LoadProblem(config.path or config.root, None, "", reason))
-        for pattern in config.mcp.files:
-            path = _resolve_path(pattern, config.root)
-            servers = self._read_servers(path, environ) | servers  # the configuration itself takes precedence
+        for path in self._own([_resolve_path(it, config.root) for it in config.mcp.files], environ):
+            found, unusable = self._read_servers(path, environ)
+            servers = found | servers  # the configuration itself takes precedence
+            reserved |= {*found, *unusable}
         for name, settings in config.servers.items():
             if settings.enabled and bool(settings.command) == bool(settings.url):
                 fault = "needs either 'command' or 'url'" + (", and has both" if settings.url else "")
@@ -94,19 +128,22 @@ class Project:
         enabled = {name: settings for name, settings in servers.items() if settings.enabled}
         if enabled:
             from toolrun.mcp.client.mcp_source import McpSource
+            from toolrun.trust.pins import Pins
 
-            self.mcp = McpSource(config, enabled, self._manager, environ)
+            pins = Pins(config.root, config.trust, asks=self._asks) if config.path is not None else None
+            self.mcp = McpSource(config, enabled, self._manager, environ, reserved, pins)
 
-    def _read_servers(self, path: Path, environ: Mapping[str, str]) -> dict[str, ServerSettings]:
+    def _read_servers(self, path: Path, environ: Mapping[str, str]) -> tuple[dict[str, ServerSettings], list[str]]:
+        """The servers of another program's file, and the names of those that cannot be used."""
         from toolrun.mcp.hosts.host_files import read_servers
 
         try:
             servers, problems = read_servers(path, environ)
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error).removeprefix(f"{path}: ")))
-            return {}
+            return {}, []
         self.problems += [LoadProblem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
-        return servers
+        return servers, list(problems)
 
     async def wait_for(self, name: str) -> None:
         """Wait until there is a tool of that name, or none can be expected any more."""
@@ -115,26 +152,54 @@ class Project:
                 is_due = self._deferred.get(script.name, math.inf) <= monotonic()
                 if is_due and name not in self._manager and _may_be_of(name, script.path):
                     self._add(await self._load_deferred(script), script.path)
-        if self.mcp is not None and not self.unavailable(name):
+        if self.mcp is not None and not self._not_loaded_yet(name):
             await self.mcp.wait_for(name)
+
+    def awaited(self, name: str) -> list[Supervisor]:
+        """The MCP servers that are still connecting and may have a tool of that name."""
+        return self.mcp.awaited(name) if self.mcp is not None and name not in self._manager else []
 
     def missing(self) -> str:
         """Which servers are not connected, for a model that asks for an unknown tool."""
         return self.mcp.missing() if self.mcp is not None else ""
 
     def unavailable(self, name: str) -> str:
-        """Why the script that may have a tool of that name is not loaded; empty if there is no such script."""
-        root = self._config.root
+        """Why the file or entry that may have a tool of that name is not loaded; empty if there is none."""
+        reason = self._not_loaded_yet(name) or (self.mcp.unavailable(name) if self.mcp is not None else "")
+        if reason:
+            return reason
+        found = next((it for it in self.problems if name in (it.name, *self._lost.get(it.file, ()))), None)
+        return "" if found is None else f"{self._shown(found.file)}: {found.message}"
+
+    def problems_about(self, name: str) -> list[LoadProblem]:
+        """What went wrong in loading what may have a tool of that name: an entry or a file with it, or any server."""
+        return [
+            it
+            for it in self.problems
+            if name in (it.name, *self._lost.get(it.file, ())) or (it.index is None and it.file not in self._lost)
+        ]
+
+    def _not_loaded_yet(self, name: str) -> str:
         for script in self.scripts:
             if script.name in self._deferred and _may_be_of(name, script.path):
-                file = script.path.relative_to(root) if script.path.is_relative_to(root) else script.path
                 reasons = [problem.message for problem in self.problems if problem.file == script.path]
-                return f"{file}: {reasons[0] if reasons else 'it was not loaded in time'}"
+                return f"{self._shown(script.path)}: {reasons[0] if reasons else 'it was not loaded in time'}"
         return ""
+
+    def _shown(self, path: Path) -> Path:
+        root = self._config.root
+        return path.relative_to(root) if path.is_relative_to(root) else path
 
     def names(self) -> list[str]:
         """The names of scripts that are not loaded: a script with one function has a tool of its name."""
         return list(self._deferred)
+
+    def changed_definitions(self) -> list[str]:
+        """Which tools of servers are not the ones that were agreed to, and why that is not remembered."""
+        if self.mcp is None:
+            return []
+        changed = [f"'{it.tool}' of '{it.server}': {' and '.join(it.parts)} changed" for it in self.mcp.changes]
+        return [*([self.mcp.pin_problem] if self.mcp.pin_problem else []), *changed]
 
     async def close(self) -> None:
         closing = [script.close(_DRAIN) for script in self.scripts]
@@ -144,20 +209,24 @@ class Project:
         if self._engine is not None:
             await self._engine.close()
 
-    def _load_functions(self, path: Path) -> list[Any]:
+    def _load_functions(self, path: Path, environ: Mapping[str, str]) -> Sequence[Tool]:
         root = str(self._config.root)
-        if root not in sys.path:
+        is_shared = self._config.is_found and others_may_add(self._config.root, environ)
+        if root not in sys.path and not is_shared:
             sys.path.append(root)  # last, so that the project's own modules shadow nothing
         try:
             return list(load_functions(path))
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error)))
+            self._lost[path] = _names_in(path)
             return []
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
         from toolrun.processes.local import LocalEngine
+        from toolrun.processes.sandbox.confine import Sandboxes
+        from toolrun.processes.sandbox.territory import project_territory
         from toolrun.scripts.environment import Environments
-        from toolrun.scripts.source import ScriptServices, worker_variables
+        from toolrun.scripts.source import ScriptServices
 
         workers = self._config.workers
         cache = _resolve_path(workers.cache, self._config.root)
@@ -169,26 +238,29 @@ class Project:
             extra={name: environ[name] for name in workers.variables if name in environ},
             on_progress=self._on_progress,
         )
-        around = ScriptServices(
+        services = ScriptServices(
             self._config,
             self._manager,
             self._engine,
             self._environments,
             cache,
-            worker_variables(environ, workers.variables),
+            environ,
+            Sandboxes(cache, project_territory(self._config, cache), workers.sandbox_required),
             self._on_progress,
         )
-        loaded = await asyncio.gather(*(self._load_script(path, around) for path in paths))
+        loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
         self.scripts.sort(key=lambda script: paths.index(script.path))
         return loaded
 
-    async def _load_script(self, path: Path, around: ScriptServices) -> list[ScriptTool]:
+    async def _load_script(self, path: Path, services: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script
 
         try:
-            script = await Script.open(path, around)
+            script = await Script.open(path, services)
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error)))
+            names = await asyncio.to_thread(_names_in, path)
+            self._lost[path] = names | {f"{path.stem}.{name}" for name in names}
             return []
         self.scripts.append(script)
         if self._is_lazy:
@@ -211,12 +283,14 @@ class Project:
         del self._deferred[script.name]
         return tools
 
-    def _add(self, tools: list[Any], path: Path) -> None:
+    def _add(self, tools: Sequence[Tool], path: Path) -> None:
         for index, tool in enumerate(tools):
             settings = self._config.tool.get(tool.name)
             if settings is not None and not settings.enabled:
                 continue
             try:
+                if settings is not None and settings.key_argument:
+                    hide_key_argument(tool, settings.key_argument)
                 self._manager.add(tool)
             except DefinitionError as error:
                 self.problems.append(LoadProblem(path, index, tool.name, str(error)))
@@ -225,6 +299,15 @@ class Project:
 def _may_be_of(name: str, path: Path) -> bool:
     """Whether a tool has the name of a Python file, or one that begins with it, as the tools of scripts have."""
     return path.suffix == ".py" and isinstance(name, str) and (name == path.stem or name.startswith(f"{path.stem}."))
+
+
+def _names_in(path: Path, pattern: re.Pattern[str] = _FUNCTION) -> frozenset[str]:
+    """The names that the tools of a file may have that cannot be read: its own, and what the pattern finds."""
+    try:
+        text = read_regular_file(path, MAX_PYTHON_BYTES).decode("utf-8", "replace")
+    except OSError:
+        text = ""
+    return frozenset({path.stem, *pattern.findall(text)})
 
 
 def _resolve_path(directory: str, root: Path) -> Path:

@@ -1,6 +1,7 @@
 """Test doubles for users: a model that plays a script, tools that play recordings, an engine without processes.
 
-Besides, `find_workers` shows the worker processes that a test has left running.
+The pytest fixture `recording` is in `pytest_plugin`, which pytest finds by itself. `find_workers` shows the worker
+processes that a test has left running.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +11,9 @@ from toolrun._lazy import export
 if TYPE_CHECKING:
     from toolrun.testing.memory_engine import MemoryEngine as MemoryEngine
     from toolrun.testing.memory_engine import MemoryWorker as MemoryWorker
-    from toolrun.testing.recorded_tools import RecordedTools as RecordedTools
+    from toolrun.testing.recorded_tools import RecordedTool as RecordedTool
     from toolrun.testing.recorded_tools import Recorder as Recorder
+    from toolrun.testing.recorded_tools import Recording as Recording
     from toolrun.testing.scripted_model import Said as Said
     from toolrun.testing.scripted_model import ScriptedModel as ScriptedModel
     from toolrun.testing.worker_processes import WorkerProcess as WorkerProcess
@@ -21,7 +23,7 @@ __getattr__, __dir__, __all__ = export(
     __name__,
     {
         "memory_engine": ["MemoryEngine", "MemoryWorker"],
-        "recorded_tools": ["RecordedTools", "Recorder"],
+        "recorded_tools": ["RecordedTool", "Recorder", "Recording"],
         "scripted_model": ["Said", "ScriptedModel"],
         "worker_processes": ["WorkerProcess", "find_workers"],
     },

@@ -25,13 +25,14 @@ class MemoryWorker:
         self._end = asyncio.Event()
         self.memory = 0
 
-    def send(self, data: bytes, *, coalesce: bool = False) -> None:
+    def send(self, data: bytes, *, coalesce: bool = False) -> bool:
         assert not self.ended, "nothing may be sent to a worker that has ended"
         for message in map(json.loads, data.splitlines()):
             if message.get("cancel"):
                 self.cancelled.append(message["id"])
             else:
                 self.requests.append(message)
+        return True
 
     def kill(self) -> None:
         self.killed = True

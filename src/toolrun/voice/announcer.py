@@ -16,7 +16,7 @@ logger = get_logger("toolrun.voice")
 
 
 class Announcer:
-    """A queue of answers and the task that speaks them. Belongs to one event loop."""
+    """A queue of answers and the task that speaks them. For the event loop of `run`."""
 
     def __init__(self, speaker: Speaker, play: Callable[[bytes], Awaitable[None]], *, has_barge_in: bool) -> None:
         """`play` returns when the sound is over. `has_barge_in`: a new utterance stops the announcer."""

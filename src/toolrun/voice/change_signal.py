@@ -6,7 +6,7 @@ import asyncio
 
 
 class ChangeSignal:
-    """Like `asyncio.Condition`, but notified without awaiting a lock. Belongs to one event loop."""
+    """Like `asyncio.Condition`, but notified without awaiting a lock. Not for threads."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()

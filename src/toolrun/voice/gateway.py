@@ -18,11 +18,13 @@ from toolrun.voice.mqtt import MqttLink
 from toolrun.voice.phrases import Phrases
 from toolrun.voice.speech.factory import make_recogniser, make_speaker
 from toolrun.voice.speech.speech_engine import Recogniser, sentences
+from toolrun.voice.taken_utterances import TakenUtterances
 from toolrun.voice.transcriber import BackgroundTranscriber
 from toolrun.voice.voice_event import Listener, Utterance
 
 if TYPE_CHECKING:
     from toolrun.clients.model_client import ModelClient
+    from toolrun.journal.journal import Journal
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 
@@ -42,11 +44,17 @@ class Sources:
 
 
 async def run_gateway(
-    client: ModelClient, config: Config, sources: Sources, listeners: Sequence[Listener], warn: Callable[[str], None]
+    client: ModelClient,
+    config: Config,
+    sources: Sources,
+    listeners: Sequence[Listener],
+    warn: Callable[[str], None],
+    journal: Journal | None = None,
 ) -> None:
     """Listen and answer until the files and lines are exhausted, or until this is cancelled.
 
-    `warn` gets the devices and commands that cannot be recognised. Raises SpeechError or ConfigError.
+    `warn` gets the devices and commands that cannot be recognised. `journal` remembers which utterances were taken.
+    Raises SpeechError or ConfigError.
     """
     settings, root = config.voice, config.root
     phrases = Phrases.load(root / settings.phrases if settings.phrases else None)
@@ -63,8 +71,9 @@ async def run_gateway(
         transcriber.listeners.append(announcer.on_event)
         background.append(announcer.run)
     if sources.broker is not None:
-        link = _link(sources.broker, transcriber, config)
-        transcriber.listeners.append(link.on_event)
+        taken = TakenUtterances(f"mqtt {settings.prefix}", journal)
+        link = _link(sources.broker, transcriber, config, taken)
+        transcriber.listeners += [link.on_event, taken.on_event]
         background.append(link.run)
     if sources.microphone and recogniser is not None:
         background.append(partial(_hear_microphone, recogniser, transcriber, announcer))
@@ -140,10 +149,14 @@ async def _announcer(config: Config) -> Announcer:
     return Announcer(speaker, play, has_barge_in=config.voice.mode == "barge_in")
 
 
-def _link(broker: BrokerAddress, transcriber: BackgroundTranscriber, config: Config) -> MqttLink:
+def _link(
+    broker: BrokerAddress, transcriber: BackgroundTranscriber, config: Config, taken: TakenUtterances
+) -> MqttLink:
     def hear(text: str, id: str) -> None:
-        transcriber.hear(text, id=id, source="mqtt")
+        transcriber.hear(text, id=id, source="mqtt", conversation=taken.conversation_of(id))
 
     settings = config.voice
     redactor = Redactor(config.secrets.values())
-    return MqttLink(broker, hear, prefix=settings.prefix, delays=settings.delays, redactor=redactor)
+    link = MqttLink(broker, hear, prefix=settings.prefix, delays=settings.delays, redactor=redactor)
+    link.claim, link.before_answer = taken.claim, taken.end
+    return link

@@ -6,8 +6,9 @@
     PREFIX/answer       {"id", "time", "text", "speech", "outcome"}
     PREFIX/status       online or offline, retained
 
-`id` is that of the utterance, `time` is in seconds since 1970. A lost connection is reopened; the latest messages are
-queued until then. Needs aiomqtt, which is imported when a link is made.
+`id` is that of the utterance, `time` is in seconds since 1970. An utterance whose publisher gave it an id is answered
+once, however often it comes; so is one without that the broker marks as delivered again. A lost connection is reopened;
+the latest messages are queued until then. Needs aiomqtt, which is imported when a link is made.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toolrun.clients.turn_event import ToolFinished, ToolProgress
 from toolrun.errors import ConfigError
@@ -28,7 +29,8 @@ from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
 from toolrun.voice.broker_address import BrokerAddress
 from toolrun.voice.race import race
-from toolrun.voice.voice_event import Answered, Heard, ToolActivity, VoiceEvent
+from toolrun.voice.repeated_message import RecentPayloads, mark_payloads
+from toolrun.voice.voice_event import Answered, Heard, Outcome, ToolActivity, VoiceEvent
 
 if TYPE_CHECKING:
     import aiomqtt
@@ -49,8 +51,15 @@ _SHUTDOWN_TIMEOUT: Final = 0.5
 _KEEPALIVE: Final = 20
 
 
+class _Message(NamedTuple):
+    topic: str
+    payload: str
+    answered: str
+    """The utterance whose answer it is; empty if it is none."""
+
+
 class MqttLink:
-    """The connection to a broker, reopened as often as needed while `run` runs. Belongs to one event loop."""
+    """The connection to a broker, reopened as often as needed while `run` runs. For the event loop of `run`."""
 
     def __init__(
         self,
@@ -68,11 +77,17 @@ class MqttLink:
         self.address = address
         self.prefix = prefix.strip("/")
         self.is_connected = False
+        self.claim: Callable[[str], Awaitable[bool]] = _claim_all
+        """Says by the id of an utterance whether it is to be answered."""
+        self.before_answer: Callable[[str], Awaitable[None]] = _do_nothing
+        """Awaited with the id of an utterance before its answer is sent."""
         self._hear = hear
+        self._hearing: asyncio.Future[None] | None = None
+        self._recent = RecentPayloads()
         self._delays = delays
         self._redactor = redactor or Redactor()
-        self._outbox: deque[tuple[str, str]] = deque()
-        self._sending: tuple[str, str] | None = None
+        self._outbox: deque[_Message] = deque()
+        self._sending: _Message | None = None
         """The message that was sent and is not yet acknowledged."""
         self._dropped = 0
         self._has_messages = asyncio.Event()
@@ -84,7 +99,9 @@ class MqttLink:
             self._dropped += 1
         topic, content = encode_event(event, self._redactor)
         payload = {"id": event.utterance.id, "time": round(time.time(), 3), **content}
-        self._outbox.append((f"{self.prefix}/{topic}", json.dumps(payload, ensure_ascii=False)))
+        is_answer = isinstance(event, Answered) and event.outcome is not Outcome.REFUSED  # those may come again
+        answered = event.utterance.id if is_answer else ""
+        self._outbox.append(_Message(f"{self.prefix}/{topic}", json.dumps(payload, ensure_ascii=False), answered))
         self._has_messages.set()
 
     async def run(self) -> None:
@@ -144,13 +161,15 @@ class MqttLink:
     def _client(self) -> aiomqtt.Client:
         import aiomqtt
 
-        return self.address.client(
+        client = self.address.client(
             will=aiomqtt.Will(f"{self.prefix}/status", "offline", qos=1, retain=True),
             timeout=_TIMEOUT,
             keepalive=_KEEPALIVE,
             max_queued_incoming_messages=MAX_QUEUED,
             logger=logging.Logger("aiomqtt", logging.CRITICAL),  # this module logs the same
         )
+        mark_payloads(client)
+        return client
 
     async def _start_session(self, client: aiomqtt.Client, level: int) -> None:
         await client.subscribe(f"{self.prefix}/utterance", qos=1)
@@ -176,7 +195,18 @@ class MqttLink:
             except ValueError as error:
                 logger.warning("a message on %s is ignored: %s", message.topic, error)
                 continue
+            if not id and self._recent.is_repeated(message.payload):
+                logger.info("a message on %s came again and is not answered again", message.topic)
+                continue
+            # Shielded: the broker has its acknowledgement, so what came is heard even if the connection is lost now.
+            self._hearing = asyncio.ensure_future(self._hear_once(text, id))
+            await asyncio.shield(self._hearing)
+
+    async def _hear_once(self, text: str, id: str) -> None:
+        if await self.claim(id):
             self._hear(text, id)
+        else:
+            logger.info("the utterance %s was taken before and is not answered again", id)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         while True:
@@ -186,10 +216,16 @@ class MqttLink:
 
     async def _flush(self, client: aiomqtt.Client) -> None:
         while self._outbox:
-            self._sending = self._outbox[0]
-            await client.publish(*self._sending, qos=1)
+            message = self._outbox[0]
+            await self._publish(client, message)
             self._drop_sent()
             _check_cancelled()
+
+    async def _publish(self, client: aiomqtt.Client, message: _Message) -> None:
+        if message.answered:
+            await self.before_answer(message.answered)
+        self._sending = message
+        await client.publish(message.topic, message.payload, qos=1)
 
     def _drop_sent(self) -> None:
         if self._outbox and self._outbox[0] is self._sending:  # else it was dropped in the meantime
@@ -203,7 +239,7 @@ class MqttLink:
         with suppress(aiomqtt.MqttError, TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_TIMEOUT):
                 for message in list(self._outbox):
-                    await client.publish(*message, qos=1)
+                    await self._publish(client, message)
                 await client.publish(f"{self.prefix}/status", "offline", qos=1, retain=True)
 
 
@@ -254,6 +290,14 @@ def encode_event(event: VoiceEvent, redactor: Redactor) -> tuple[str, dict[str, 
             else:
                 content["arguments"] = _json(redactor.value(call.arguments))
             return "tool", content
+
+
+async def _claim_all(id: str) -> bool:
+    return True
+
+
+async def _do_nothing(id: str) -> None:
+    pass
 
 
 def _check_cancelled() -> None:

@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-_THOUGHT_TAG: Final = re.compile(r"(?<!`)<(/?)(?:think|thinking|thought|reasoning)\b[^<>]{0,100}>(?!`)", re.IGNORECASE)
+from toolrun.clients.thought import without_thoughts
+
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _RULE: Final = re.compile(r" {0,3}([-*_=])(?:[ \t]*\1){2,}[ \t]*")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
@@ -90,7 +91,7 @@ def speakable(markdown: str) -> str:
     """The text without markup, in sentences, on one line."""
     sentences: list[str] = []
     paragraph: list[str] = []
-    said = _without_thoughts(unicodedata.normalize("NFC", markdown))
+    said = without_thoughts(unicodedata.normalize("NFC", markdown))
     for line in [*_without_code(said.splitlines()), ""]:
         quoted = _QUOTE.match(line)
         content = line[quoted.end() :] if quoted else line
@@ -102,23 +103,6 @@ def speakable(markdown: str) -> str:
         if ends:
             _finish(paragraph, sentences)
     return " ".join(sentences)
-
-
-def _without_thoughts(text: str) -> str:
-    """The text without what the model thought. A template may swallow the first tag, a limit the last."""
-    said: list[str] = []
-    depth = position = 0
-    for tag in _THOUGHT_TAG.finditer(text):
-        if depth == 0:
-            said.append(text[position : tag.start()])
-        if not tag[1]:
-            depth += 1
-        elif depth:
-            depth -= 1
-        else:  # an end without a beginning: everything up to here was a thought
-            said.clear()
-        position = tag.end()
-    return "\n".join(said if depth else [*said, text[position:]])
 
 
 def _without_code(lines: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable
+from contextlib import AsyncExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from toolrun.clients.model_error import ModelContextError, ModelError
 from toolrun.clients.turn_event import Event, Reply, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import VoiceSettings
-from toolrun.errors import ToolrunError, UsageError
+from toolrun.errors import ToolrunError, UnavailableError, UsageError
 from toolrun.logger import get_logger
 from toolrun.voice.change_signal import ChangeSignal
 from toolrun.voice.memory import Memory
@@ -31,12 +32,13 @@ from toolrun.voice.voice_event import Answered, Heard, Listener, Outcome, ToolAc
 if TYPE_CHECKING:
     from toolrun.clients.loop import Turn
     from toolrun.clients.model_client import ModelClient
+    from toolrun.clients.stored_conversation import StoredConversation
 
 logger = get_logger("toolrun.voice")
 
 
 class BackgroundTranscriber:
-    """Answers utterances. Belongs to one event loop."""
+    """Answers utterances. For the event loop of `run`."""
 
     def __init__(
         self,
@@ -57,15 +59,19 @@ class BackgroundTranscriber:
         self._waiting: deque[Utterance] = deque()
         self._turn: asyncio.Task[Reply] | None = None
         self._failure: ToolFinished | None = None
-        self._asked: Turn | None = None
         """The last call of the running turn, if it failed."""
+        self._asked: Turn | None = None
         self._is_running = False
         self._changed = ChangeSignal()
         """Notified when an utterance arrives, and when one is answered."""
 
-    def hear(self, text: str, *, id: str = "", source: str = "") -> str:
-        """Queue an utterance and return its id at once. An empty text was heard but not understood."""
-        utterance = Utterance(id or uuid.uuid4().hex[:12], " ".join(text.split()), source)
+    def hear(self, text: str, *, id: str = "", source: str = "", conversation: str = "") -> str:
+        """Queue an utterance and return its id at once. An empty text was heard but not understood.
+
+        `conversation` is the id of a stored conversation of this utterance alone. If a process was killed that answered
+        the utterance in it, that turn goes on: calls that are done are not made again.
+        """
+        utterance = Utterance(id or uuid.uuid4().hex[:12], " ".join(text.split()), source, conversation)
         self._emit(Heard(utterance))
         if not utterance.text:
             self._answer(utterance, self._phrases.not_understood, Outcome.NOT_UNDERSTOOD)
@@ -112,7 +118,8 @@ class BackgroundTranscriber:
             if isinstance(utterance, str):
                 self.hear(utterance)
             else:
-                self.hear(utterance.text, id=utterance.id, source=utterance.source)
+                conversation = utterance.conversation
+                self.hear(utterance.text, id=utterance.id, source=utterance.source, conversation=conversation)
         while not self.is_idle:
             await self._changed.wait()
 
@@ -142,15 +149,36 @@ class BackgroundTranscriber:
                 self._failure = None if event.result.success else event
                 self._emit(ToolActivity(utterance, event, self._failure_phrase()))
 
-        try:
-            self._asked = self._client.turn(utterance.text, history)
-            return await self._asked.run(on_event)
-        except ModelContextError as error:
-            if not history or _has_used_tools(error.messages, history):
-                raise
+        async with AsyncExitStack() as stack:
+            stored = await self._open_conversation(utterance)
+            if stored is not None:
+                await stack.enter_async_context(stored)
+            try:
+                return await self._turn_of(utterance, history, stored).run(on_event)
+            except ModelContextError as error:
+                if not history or _has_used_tools(error.messages, history):
+                    raise
             logger.warning("the conversation is too long for the model and is forgotten")
-            self._asked = self._client.turn(utterance.text)
-            return await self._asked.run(on_event)
+            if stored is not None:
+                await stored.forget()
+            return await self._turn_of(utterance, [], stored).run(on_event)
+
+    async def _open_conversation(self, utterance: Utterance) -> StoredConversation | None:
+        if not utterance.conversation:
+            return None
+        try:
+            return await self._client.open_conversation(utterance.conversation, any_model=True)
+        except UnavailableError as error:
+            logger.warning("the utterance %s will not be continued after a crash: %s", utterance.id, error)
+            return None
+
+    def _turn_of(self, utterance: Utterance, history: list[BaseMessage], stored: StoredConversation | None) -> Turn:
+        if stored is not None and stored.messages:  # another process was killed
+            turn = self._client.turn(None, conversation=stored)
+        else:
+            turn = self._client.turn(utterance.text, history, conversation=stored)
+        self._asked = turn
+        return turn
 
     def _finish_turn(self, utterance: Utterance, history: list[BaseMessage], turn: asyncio.Task[Reply]) -> None:
         """Remember the conversation of a finished turn, and emit its outcome."""

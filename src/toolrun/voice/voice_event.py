@@ -22,6 +22,8 @@ class Utterance:
     """Empty if it could not be understood."""
     source: str = ""
     """Where it was heard: `mqtt`, `stdin`, `audio`, `microphone` or a name that the caller chose."""
+    conversation: str = ""
+    """The stored conversation in which it is answered, and goes on if the process before was killed; empty: none."""
 
 
 class Outcome(StrEnum):

@@ -9,15 +9,13 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.tool import tool_call_chunk
 
 from toolrun.clients.conversation import (
-    begin_with_user,
+    ensure_user_first,
     merge_chunks,
     normalise_answer,
     repair_history,
-    stopped_by,
     tool_message,
 )
 from toolrun.clients.provider import Provider
-from toolrun.clients.turn_event import Ended
 from toolrun.clients.wording import Wording
 from toolrun.result import ToolCall
 
@@ -106,21 +104,6 @@ def test_names_are_recorded_as_every_provider_takes_them(name: str, recorded: st
 
 def test_text_that_says_nothing_is_recorded_as_none() -> None:
     assert normalise_answer(AIMessage(content=" \n"), set()).message.content == ""
-
-
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({"stop_reason": "max_tokens"}, True),
-        ({"done_reason": "length"}, True),
-        ({"finish_reason": "length"}, True),
-        ({"finish_reason": "MAX_TOKENS"}, True),
-        ({"stop_reason": "tool_use"}, False),
-        ({}, False),
-    ],
-)
-def test_an_answer_that_the_limit_on_tokens_ended_is_known(metadata: dict[str, Any], expected: bool) -> None:
-    assert (stopped_by(AIMessage(content="", response_metadata=metadata)) is Ended.LENGTH) is expected
 
 
 def repaired(*messages: BaseMessage, origin: str = "") -> list[BaseMessage]:
@@ -229,12 +212,12 @@ def test_instructions_go_to_the_beginning_and_empty_messages_are_left_out() -> N
 
 def test_a_conversation_begins_with_a_message_of_the_user() -> None:
     answer, question = AIMessage("Hello."), HumanMessage("Hi.")
-    assert begin_with_user([SystemMessage("s"), answer], WORDING) == [
+    assert ensure_user_first([SystemMessage("s"), answer], WORDING) == [
         SystemMessage("s"),
         HumanMessage(WORDING.no_beginning),
         answer,
     ]
-    assert begin_with_user([question, answer], WORDING) == [question, answer]
+    assert ensure_user_first([question, answer], WORDING) == [question, answer]
 
 
 def test_images_follow_the_results_where_a_result_is_text_only() -> None:
@@ -245,22 +228,3 @@ def test_images_follow_the_results_where_a_result_is_text_only() -> None:
     shows = Provider("Test", "openai", shows_images_in_results=True)
     _, result, _ = repair_history(history, WORDING, set(), shows)
     assert result.content == [image]
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ({"stop_reason": "refusal"}, Ended.REFUSED),
-        ({"finish_reason": "content_filter"}, Ended.FILTERED),
-        ({"finish_reason": "SAFETY"}, Ended.FILTERED),
-        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, Ended.MALFORMED),
-        ({"finish_reason": "stop"}, None),
-        ({"finish_reason": 7}, None),
-    ],
-)
-def test_the_reasons_of_providers_are_known(reason: dict[str, Any], expected: Ended | None) -> None:
-    assert stopped_by(AIMessage("", response_metadata=reason)) is expected
-
-
-def test_openais_refusal_is_known() -> None:
-    assert stopped_by(AIMessage("", additional_kwargs={"refusal": "I cannot."})) is Ended.REFUSED

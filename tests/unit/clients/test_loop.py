@@ -11,7 +11,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from toolrun import SideEffects, ToolExecutor, UsageError
-from toolrun.clients import Ended, ModelClient, ModelError, ModelTimeoutError, ModelUnavailableError, TurnLimits
+from toolrun.clients import Ended, ModelClient, ModelError, ModelTimeoutError, ModelUnavailableError, Text, TurnLimits
 from toolrun.result import ToolCall
 from toolrun.testing import Said, ScriptedModel
 
@@ -225,3 +225,64 @@ async def test_turns_of_one_client_can_overlap(executor: ToolExecutor) -> None:
     client = ModelClient(ScriptedModel([answer], repeat=True), executor)
     replies = await asyncio.gather(*(client.query(str(number)) for number in range(20)))
     assert [reply.text for reply in replies] == [f"about {number}" for number in range(20)]
+
+
+def ending(word: str = "", content: Any = "", **metadata: Any) -> AIMessage:
+    reason = {"finish_reason": word} if word else {}
+    call: Any = {"name": "add", "args": {"a": 1}, "id": "1", "type": "tool_call"}
+    return AIMessage(content=content, tool_calls=[call], response_metadata={**reason, **metadata})
+
+
+STOPPED = [
+    (ending(status="incomplete", incomplete_details={"reason": "content_filter"}), Ended.FILTERED),
+    (ending(stopReason="guardrail_intervened"), Ended.FILTERED),
+    (ending("FinishReason.SAFETY"), Ended.FILTERED),
+    (ending("ERROR_TOXIC"), Ended.FILTERED),
+    (ending(content=[{"type": "refusal", "refusal": "I cannot."}]), Ended.REFUSED),
+]
+
+
+@pytest.mark.parametrize(("answer", "ended"), STOPPED)
+@pytest.mark.parametrize("rounds", [0, 3])
+async def test_calls_of_an_answer_that_was_stopped_do_not_run_whatever_the_words(
+    executor: ToolExecutor, answer: AIMessage, ended: Ended, rounds: int
+) -> None:
+    said: list[str] = []
+    client = ModelClient(ScriptedModel([answer]), executor, limits=TurnLimits(rounds=rounds))
+    reply = await client.turn("Go.").run(lambda event: said.append(event.text) if isinstance(event, Text) else None)
+    assert [it.result.side_effects for it in reply.calls] == [SideEffects.NOT_STARTED]
+    assert reply.ended is ended
+    assert reply.text == "".join(said) == ("I cannot." if ended is Ended.REFUSED else "")
+
+
+async def test_a_call_that_the_limit_of_the_responses_api_cut_does_not_run(executor: ToolExecutor) -> None:
+    answer = ending(incomplete_details={"reason": "max_output_tokens"})
+    _, reply = await ask(executor, answer, "Sorry.")
+    assert [it.result.side_effects for it in reply.calls] == [SideEffects.NOT_STARTED]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    ("nothing", "ended"),
+    [
+        ("", Ended.EMPTY),
+        (" \n", Ended.EMPTY),
+        ("<think>Hm.</think>", Ended.EMPTY),
+        ("<|channel|>analysis<|message|>Hm.", Ended.EMPTY),
+        (Said("", stop="MALFORMED_FUNCTION_CALL"), Ended.MALFORMED),
+        (Said("Hm", stop="malformed_tool_use"), Ended.MALFORMED),
+    ],
+)
+async def test_a_model_that_says_nothing_is_asked_once_more_whatever_the_limits(
+    executor: ToolExecutor, rounds: int, nothing: Any, ended: Ended
+) -> None:
+    model, reply = await ask(executor, nothing, nothing, limits=TurnLimits(rounds=rounds))
+    assert (reply.ended, len(model.requests)) == (ended, 2)
+    model, reply = await ask(executor, nothing, "Yes.", limits=TurnLimits(rounds=rounds))
+    assert reply.text == "Yes."
+    assert reply.ended in (Ended.ANSWER, Ended.ROUNDS)
+
+
+async def test_calls_in_the_last_request_are_no_silence(executor: ToolExecutor) -> None:
+    model, reply = await ask(executor, Said(calls=[add(1)]), limits=TurnLimits(rounds=0))
+    assert (reply.ended, len(model.requests)) == (Ended.ROUNDS, 1)

@@ -20,6 +20,7 @@ from toolrun.sources.catalog import (
     declared_tool,
     read_catalog,
 )
+from toolrun.tools.effects import Effects
 
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "catalogs.md"
 EXAMPLES = re.findall(r"```(json|yaml|toml)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -54,7 +55,7 @@ def names(catalog: Catalog) -> list[str]:
 JSON_FILE = """
 [{"name": "lamp", "description": "Switch a lamp.",
   "parameters": {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]},
-  "implementation": {"type": "internal", "handler": "lamps.switch"}, "timeout": 5, "idempotent": true},
+  "implementation": {"type": "internal", "handler": "lamps.switch"}, "timeout": 5, "effects": "idempotent"},
  {"name": "door", "description": "See the door.", "implementation": {"type": "mock", "mock_response": {"open": null}}}]
 """
 YAML_FILE = """
@@ -64,7 +65,7 @@ tools:
     parameters: {type: object, properties: {"on": {type: boolean}}, required: ["on"]}
     implementation: {type: internal, handler: lamps.switch}
     timeout: 5
-    idempotent: true
+    effects: idempotent
   - name: door
     description: See the door.
     implementation:
@@ -80,7 +81,12 @@ def test_every_key_of_an_entry_arrives(read: Read, suffix: str, text: str) -> No
     assert read(suffix, text) == Catalog(
         declarations=(
             Declaration(
-                "lamp", "Switch a lamp.", lamp, Implementation("internal", "lamps.switch"), timeout=5.0, idempotent=True
+                "lamp",
+                "Switch a lamp.",
+                lamp,
+                Implementation("internal", "lamps.switch"),
+                timeout=5.0,
+                effects=Effects.IDEMPOTENT,
             ),
             Declaration(
                 "door",
@@ -135,7 +141,8 @@ def test_an_empty_list_declares_nothing_and_is_no_problem(read: Read) -> None:
         ({"parameters": "city"}, "'parameters' must be a JSON Schema object, got \"city\""),
         ({"timeout": 0}, "'timeout' must be a number of seconds > 0, got 0"),
         ({"timeout": True}, "'timeout' must be a number of seconds > 0, got true"),
-        ({"idempotent": "yes"}, "'idempotent' must be true or false, got \"yes\""),
+        ({"effects": "twice"}, '\'effects\' must be one of "none", "idempotent", "keyed", "once", got "twice"'),
+        ({"effects": True}, '\'effects\' must be one of "none", "idempotent", "keyed", "once", got true'),
         (
             {"implementation": None},
             '\'implementation\' is missing; write for instance {"type": "builtin", "handler": "echo"}',
@@ -279,7 +286,9 @@ def make(
     kind: str, handler: str = "", *, response: JSON = None, handlers: Iterable[tuple[str, Handler]] = ()
 ) -> DeclaredTool:
     """A tool whose handlers are in the mapping of its own kind alone."""
-    declaration = Declaration("t", "T.", {"type": "object"}, Implementation(kind, handler, response), 5.0, True)
+    declaration = Declaration(
+        "t", "T.", {"type": "object"}, Implementation(kind, handler, response), 5.0, Effects.IDEMPOTENT
+    )
     mappings: dict[str, dict[str, Handler]] = {"builtin": {}, "internal": {}, "mock": {}}
     mappings[kind] = dict(handlers)
     return declared_tool(declaration, builtins=mappings["builtin"], internals=mappings["internal"])
@@ -288,7 +297,7 @@ def make(
 def test_a_tool_has_what_its_declaration_says() -> None:
     tool = make("builtin", "echo")
     assert (tool.name, tool.description, tool.schema) == ("t", "T.", {"type": "object"})
-    assert (tool.timeout, tool.idempotent, tool.inline) == (5.0, True, False)
+    assert (tool.timeout, tool.effects, tool.inline) == (5.0, Effects.IDEMPOTENT, False)
 
 
 def test_a_mock_answers_inline_with_a_copy_whatever_the_arguments() -> None:

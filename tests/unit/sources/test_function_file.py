@@ -140,3 +140,12 @@ def test_what_is_no_python_file_is_refused(write: Write, tmp_path: Path) -> None
         load_functions(write("notes.txt", "x"))
     with pytest.raises(ConfigError, match="cannot be imported: FileNotFoundError"):
         load_functions(tmp_path / "missing.py")
+
+
+@pytest.mark.parametrize("target", ["loop.py", "other.py", "nowhere.py", "."])
+def test_a_link_that_leads_to_no_file_is_said(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "loop.py"
+    path.symlink_to(target)
+    (tmp_path / "other.py").symlink_to("loop.py")
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        load_functions(path)

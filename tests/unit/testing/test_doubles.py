@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from toolrun import ToolError, ToolExecutor, ToolManager
 from toolrun.errors import ConfigError
 from toolrun.result import ToolCall
-from toolrun.testing import RecordedTools, Recorder, Said, ScriptedModel
+from toolrun.testing import Recorder, Recording, Said, ScriptedModel
 
 SCRIPT = """
 repeat = true
@@ -81,29 +81,29 @@ def test_what_was_recorded_is_played_again(tmp_path: Path) -> None:
             raise ToolError("Nobody divides by zero.")
         return a / b
 
-    recorder, manager = Recorder(), ToolManager([divide])
-    real = ToolExecutor(manager, observers=[recorder])
-    original = [real.execute_sync("divide", {"a": "6", "b": b}) for b in (3, 0)]
-    recorder.save(tmp_path / "tools.json", manager)
+    with Recorder(tmp_path / "tools.jsonl") as recorder:
+        real = ToolExecutor(ToolManager([divide]), observers=[recorder])
+        original = [real.execute_sync("divide", {"a": "6", "b": b}) for b in (3, 0)]
 
-    tools = RecordedTools.load(tmp_path / "tools.json")
-    played = ToolExecutor(ToolManager(list(tools)))
+    recording = Recording.load(tmp_path / "tools.jsonl")
+    played = recording.executor()
     assert [played.execute_sync("divide", {"a": 6, "b": b}).text for b in (3, 0)] == [it.text for it in original]
-    assert tools["divide"].received == [{"a": 6, "b": 3}, {"a": 6, "b": 0}]
-    assert "no recording of divide" in played.execute_sync("divide", {"a": 1, "b": 1}).text
+    assert recording["divide"].received == [{"a": 6, "b": 3}, {"a": 6, "b": 0}]
+    assert '\'divide\' with {"a": 1, "b": 1} was not recorded' in played.execute_sync("divide", {"a": 1, "b": 1}).text
     assert "missing 'b'" in played.execute_sync("divide", {"a": 1}).text
 
 
-def test_tools_can_be_made_up() -> None:
-    tools = RecordedTools()
-    tools.add("weather", {"city": "Rome"}, "sunny", description="The weather.")
-    tools.add("weather", {"city": "Oslo"}, error="No data.")
-    executor = ToolExecutor(ToolManager(list(tools)))
+def test_calls_can_be_made_up() -> None:
+    recording = Recording()
+    recording.add("weather", {"city": "Rome"}, "sunny", description="The weather.")
+    recording.add("weather", {"city": "Oslo"}, error="No data.")
+    executor = recording.executor()
     assert executor.execute_sync("weather", {"city": "Rome"}).text == "sunny"
     assert executor.execute_sync("weather", {"city": "Oslo"}).text == "Error: No data."
+    recording.assert_all_played()
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text('{"tools": [{}]}')
     with pytest.raises(ConfigError, match="not a recording"):
-        RecordedTools.load(tmp_path / "tools.json")
+        Recording.load(tmp_path / "tools.json")

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
 
+from support.journal_world import World
 from toolrun import ErrorKind, ToolError, ToolExecutor, tool
 from toolrun.clients import (
     ModelClient,
@@ -79,9 +81,9 @@ class Bench:
         """The texts of the messages of a request."""
         return [str(message.text) for message in self.model.requests[request]]
 
-    async def say(self, text: str) -> Answered:
+    async def say(self, text: str, conversation: str = "") -> Answered:
         """Say something, and wait for its answer."""
-        id = self.transcriber.hear(text)
+        id = self.transcriber.hear(text, conversation=conversation)
         await self.until(lambda: any(answer.utterance.id == id for answer in self.answers))
         return self.answers[-1]
 
@@ -312,6 +314,79 @@ async def test_a_conversation_that_is_too_long_is_forgotten_and_the_question_ask
         assert bench.asked(2) == ["second"]
         bench.time += 1000
         assert (await bench.say("third")).speech == PHRASES.model["context"], "there is nothing left to forget"
+
+
+# An utterance with a stored conversation of its own.
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "journal.db")
+
+    async def switch(device: str) -> str:
+        """Switch a device on."""
+        world.ran.append(device)
+        return f"{device} is on"
+
+    world.add(switch)
+    yield world
+    await world.executor.close()
+    world.journal.close()
+
+
+async def roles(world: World) -> list[str]:
+    found = world.journal.run(lambda it: it.execute("SELECT role FROM message ORDER BY conversation, seq").fetchall())
+    return [role for (role,) in await asyncio.wrap_future(found)]
+
+
+async def test_an_utterance_with_a_conversation_is_on_record_and_goes_on_where_it_was_cut_off(world: World) -> None:
+    first = Bench(world.executor, [call("switch", device="lamp"), ModelUnavailableError("gone")])
+    async with first.running():
+        assert (await first.say("lamp on", conversation="u1")).outcome is Outcome.FAILED
+    assert await roles(world) == ["question", "ai", "tool"]
+    second = Bench(world.executor, ["{result}."])
+    async with second.running():
+        assert (await second.say("what was this?", conversation="u1")).speech == "lamp is on."
+        assert (await second.say("what was this?", conversation="u1")).speech == "lamp is on."
+    assert second.asked(0) == ["lamp on", "", "lamp is on"]
+    assert (len(second.model.requests), world.ran) == (1, ["lamp"])
+
+
+async def test_a_conversation_begins_with_what_was_said_before(world: World) -> None:
+    bench = Bench(world.executor, ["one", "two", "three"])
+    async with bench.running():
+        for number in (1, 2, 3):
+            await bench.say(f"question {number}", conversation=f"u{number}")
+    assert bench.asked(2) == ["question 1", "one", "question 2", "two", "question 3"]
+    assert await roles(world) == [
+        *["question", "ai", "end"],
+        *["human", "ai", "question", "ai", "end"],
+        *["human", "ai", "human", "ai", "question", "ai", "end"],
+    ]
+
+
+async def test_a_conversation_that_is_too_long_begins_anew_on_record_too(world: World) -> None:
+    script = ["one", ModelContextError("too long"), call("switch", device="lamp"), "two"]
+    bench = Bench(world.executor, script)
+    async with bench.running():
+        await bench.say("first")
+        assert (await bench.say("lamp on", conversation="u1")).speech == "two."
+    assert await roles(world) == ["question", "ai", "tool", "ai", "end"]
+    again = Bench(world.executor, [])
+    async with again.running():
+        assert (await again.say("lamp on", conversation="u1")).speech == "two."
+    assert world.ran == ["lamp"]
+    assert [call.state for call in await world.calls() if call.has_key] == ["done"]
+
+
+async def test_an_utterance_is_answered_although_its_conversation_cannot_be_kept(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.journal.close()
+    bench = Bench(world.executor, ["Good day."])
+    async with bench.running():
+        assert (await bench.say("hello", conversation="u1")).speech == "Good day."
+    assert "will not be continued after a crash" in caplog.text
 
 
 async def test_an_error_of_ours_is_said_in_words_too(executor: ToolExecutor) -> None:

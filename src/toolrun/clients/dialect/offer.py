@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from toolrun.clients.dialect.anthropic import ANTHROPIC
 from toolrun.clients.dialect.dialect import Dialect
@@ -19,11 +19,13 @@ from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import unparse
 from toolrun.clients.sendable import sendable_json, sendable_text
 from toolrun.errors import DefinitionError
+from toolrun.hidden_characters import without_hidden
 from toolrun.json import JSON, Schema
 from toolrun.logger import get_logger
 from toolrun.schema.value import join
 from toolrun.tools.naming import NameRule, fit_names
-from toolrun.tools.protocol import schema_of
+from toolrun.tools.protocol import Tool, schema_of
+from toolrun.trust.definition_text import UNLIMITED, clean_schema
 
 logger = get_logger("toolrun.dialect")
 
@@ -104,7 +106,7 @@ class _SentTool:
     parses_text: bool
 
 
-def for_provider(tools: Iterable[Any] | None, provider: str) -> Offer:
+def for_provider(tools: Iterable[Tool] | None, provider: str) -> Offer:
     """The tools in the format of the provider. Raises DefinitionError for a tool without a schema."""
     if provider not in PROVIDERS:
         raise ValueError(f"there is no dialect for '{provider}'; there are {', '.join(PROVIDERS)}")
@@ -118,18 +120,18 @@ def for_provider(tools: Iterable[Any] | None, provider: str) -> Offer:
     return offer
 
 
-def to_qwen(tools: Iterable[Any] | None) -> list[dict[str, JSON]]:
+def to_qwen(tools: Iterable[Tool] | None) -> list[dict[str, JSON]]:
     """The tools in the format that Qwen documents and Ollama accepts."""
     return for_provider(tools, "ollama").tools
 
 
-def _public_name(tool: Any) -> str:
+def _public_name(tool: Tool) -> str:
     """The name that LangChain gives an MCP tool, or the tool's name."""
     name = getattr(tool, "lc_name", None)
     return name if isinstance(name, str) else str(tool.name)
 
 
-def _add(offer: Offer, tool: Any, public: str, sent_name: str, dialect: Dialect) -> None:
+def _add(offer: Offer, tool: Tool, public: str, sent_name: str, dialect: Dialect) -> None:
     def note(path: str, what: str, where: str) -> None:
         offer.report.append(Simplification(tool.name, path, what, where))
 
@@ -146,7 +148,8 @@ def _add(offer: Offer, tool: Any, public: str, sent_name: str, dialect: Dialect)
     description = str(getattr(tool, "description", "") or "").strip()
     if phrases:
         description = f"{description}\nArguments: {'; '.join(phrases)}.".lstrip()
-    definition = Definition(sent_name, sendable_text(description), cast(Schema, sendable_json(adapted)))
+    parameters, _ = clean_schema(cast(Schema, sendable_json(adapted)), UNLIMITED)
+    definition = Definition(sent_name, without_hidden(sendable_text(description)), parameters)
     offer.definitions.append(definition)
     offer.tools.append(dialect.render(definition.name, definition.description, definition.parameters))
     offer._sent[sent_name] = _SentTool(tool.name, schema, renamed, dialect.parses_text)
