@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -30,6 +31,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In a background job, under nohup and in many CI runners. A process that the tests start would ignore the signal,
     # too; one that is handled here is back at its default there.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Kept from run to run like the environments of scripts, and not among the files of whoever runs the tests.
+os.environ["XDG_STATE_HOME"] = str(Path(__file__).parents[1] / ".pytest_cache" / "state")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that wait for real time run only if they are asked for: `-m real_time`."""
+    if "real_time" in config.getoption("markexpr"):
+        return
+    waiting = [item for item in items if item.get_closest_marker("real_time")]
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in waiting]
 
 
 @pytest.fixture(autouse=True)

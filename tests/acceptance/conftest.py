@@ -25,16 +25,6 @@ from acceptance.clock import Clock, installed  # noqa: E402  as below
 from acceptance.project import Project  # noqa: E402  after the line that makes its asserts speak
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that wait for real time run only if they are asked for: `-m real_time`."""
-    if "real_time" in config.getoption("markexpr"):
-        return
-    waiting = [item for item in items if item.get_closest_marker("real_time")]
-    if waiting:
-        config.hook.pytest_deselected(items=waiting)
-        items[:] = [item for item in items if item not in waiting]
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """An empty project, with its own cache.

@@ -102,9 +102,9 @@ class _RecordedWorker:
         self._recorder = recorder
         self._worker = worker
 
-    def send(self, data: bytes, **options: Any) -> None:
+    def send(self, data: bytes, **options: Any) -> bool:
         self._recorder.note_sent(data)
-        self._worker.send(data, **options)
+        return self._worker.send(data, **options)
 
     def kill(self) -> None:
         self._worker.kill()

@@ -24,8 +24,8 @@ async def test_s1_3_1_execute_mock_tool(project: Project, caplog: pytest.LogCapt
     """
     response = {"temperature": 21.5, "sky": ["clear", None]}
     project.declare(declaration("weather", {"type": "mock", "mock_response": response}, city=TEXT))
-    threads = threading.active_count()
     async with project.open() as runtime:
+        threads = threading.active_count()
         for city in ("Oslo", "Rome"):
             caplog.clear()
             with caplog.at_level(logging.INFO, "toolrun.call"), pytest.raises(StopIteration) as finished:

@@ -11,7 +11,7 @@ import pytest
 
 from acceptance.project import Project
 from support.environments import make_wheel
-from toolrun import ErrorKind
+from toolrun import ErrorKind, SideEffects
 from toolrun.scripts.pep723 import read_metadata
 
 
@@ -109,5 +109,7 @@ async def test_s2_3_2_toml_parsing_compliance(project: Project) -> None:
         [problem] = runtime.problems
         assert problem.file == project.root / "tools/malformed.py"
         assert "not valid TOML" in problem.message
-        assert (await runtime.executor.execute("malformed")).error_kind is ErrorKind.UNKNOWN_TOOL
+        refused = await runtime.executor.execute("malformed")
+        assert (refused.error_kind, refused.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
+        assert "not valid TOML" in str(refused.error)
     assert not (project.root / "ran").exists(), "it is not run in this process instead"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -66,8 +67,11 @@ async def test_s2_2_1_function_call_request(project: Project, recorder: Recorder
     with gate(project.root / "gate") as let_go:
         await send_two_requests(project, recorder, let_go)
     first, second = recorder.sent
-    assert list(first) == ["id", "function", "kwargs", "config", "secrets"]
+    assert list(first) == ["id", "key", "function", "kwargs", "config", "secrets"]
     assert isinstance(first.pop("id"), int)
+    keys = first.pop("key"), second.pop("key")
+    assert all(re.fullmatch("[0-9a-f]{32}", key) for key in keys), "an opaque key beside the id, for the destination"
+    assert keys[0] != keys[1], "and each call its own"
     assert first == {
         "function": "weather",
         "kwargs": {"city": "Oslo"},

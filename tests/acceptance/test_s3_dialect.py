@@ -15,7 +15,7 @@ from providers.base import Asked, Step
 from providers.offered import TOOLS
 from providers.ollama import OllamaServer
 from providers.qwen import SWITCH, ask, prove_with_a_model, real_server, switch
-from toolrun import ToolExecutor, ToolManager, tool
+from toolrun import Tool, ToolExecutor, ToolManager, tool
 from toolrun.clients import AnthropicClient, OllamaClient
 from toolrun.clients.dialect import to_qwen
 
@@ -60,7 +60,7 @@ def test_s3_15_1_convert_langchain_tool_to_qwen_format() -> None:
 def test_s3_15_2_convert_multiple_tools() -> None:
     """All kinds of tools are converted, in order, and stay what they were."""
     of_mcp = switch()
-    tools = [of_mcp, add, search()]
+    tools: list[Tool] = [of_mcp, add, search()]
     kept, before = list(tools), copy.deepcopy([switch().schema, add.schema, SEARCH])
     converted = to_qwen(tools)
     names = [it["function"]["name"] for it in converted]  # type: ignore[index,call-overload]

@@ -26,7 +26,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 async def main(url: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "toolrun.toml"
-        path.write_text(f"[servers.suite]\nurl = {json.dumps(url)}\n")
+        path.write_text(f"[mcp]\ndiscover_timeout = 10\n[servers.suite]\nurl = {json.dumps(url)}\n")
         async with Runtime.open(path) as runtime:
             await runtime.ready()
             for name, arguments in calls(runtime):

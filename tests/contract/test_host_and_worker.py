@@ -146,6 +146,8 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("yielded", {"count": 0}),
     ("mapped", {"words": ["a", "b"]}),
     ("wrapped_stream", {"a": DATE}),
+    ("held_streams", {"count": 3}),
+    ("awaited_held_streams", {"count": 2}),
     ("awaited_stream", {"count": 2}),
     ("async_stream", {"count": 2}),
     ("plain_async_stream", {"count": 2}),

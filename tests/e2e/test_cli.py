@@ -27,7 +27,7 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str], tmp_path: P
     loaded = done.stderr.split()
     assert not HEAVY & set(loaded)
     own = {name for name in loaded if name.startswith("toolrun")}
-    cli = {f"toolrun.cli.{name}" for name in ("exit", "program", "options", "output")}
+    cli = {f"toolrun.cli.{name}" for name in ("exit", "held_output", "program", "options", "output")}
     assert own == {"toolrun", "toolrun._lazy", "toolrun.version", "toolrun.cli", *cli}
 
 
@@ -125,6 +125,8 @@ def test_describe_of_an_unknown_tool_suggests_one() -> None:
     done = toolrun("describe", "ad", cwd=QUICKSTART)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "toolrun: Tool 'ad' not found; did you mean 'add'?\n"
+    done = toolrun("describe", "elephant", cwd=QUICKSTART)
+    assert done.stderr == "toolrun: Tool 'elephant' not found; `toolrun list` shows all tools\n"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(arguments: list[str], message: s
     [
         (["water_plants", "litres=2"], 1, "water_plants failed: the tank is empty, 2 litres are missing"),
         (["wait_for_parcel"], 1, "Tool 'wait_for_parcel' timed out after 1 s"),
-        (["wait_for_parcel", "--timeout", "0.1"], 1, "Tool 'wait_for_parcel' timed out after 0.1 s"),
+        (["wait_for_parcel", "--timeout", "2"], 1, "Tool 'wait_for_parcel' timed out after 2 s"),
         (["ad"], 2, "Tool 'ad' not found\nDid you mean add?"),
         (["add", "a=1"], 2, "Invalid parameters: missing 'b'\nParameters of add:"),
         (["add", "a=1", "b=2", "colour=red"], 2, "Invalid parameters: unknown parameter 'colour'"),
@@ -199,6 +201,8 @@ def test_the_envelope_goes_to_stdout_however_the_call_ended(arguments: list[str]
     assert done.returncode == code
     assert envelope["tool_name"] == arguments[0]
     assert (envelope["success"], envelope.get("error")) == (error is None, error)
+    assert envelope.keys() > {"error_kind", "side_effects", "repairs", "dropped", "call_id", "key", "replayed"}
+    assert (envelope["error_kind"] is None, envelope["side_effects"] is None) == (error is None, error is None)
     assert bool(done.stderr) == (code != 0)
 
 
@@ -309,8 +313,8 @@ def test_doctor_is_content_with_the_quickstart() -> None:
     assert all(line.startswith("ok ") for line in done.stdout.splitlines()[:-2])
     assert done.stdout.endswith("\nall is well\n")
     subjects = [line.split()[1] for line in done.stdout.splitlines()[:-2]]
-    packages = ["jsonschema-rs", "orjson", "pydantic", "uv"]
-    assert subjects == ["python", "toolrun", *packages, "configuration", "tools", "script"]
+    installed = ["python", "toolrun", "jsonschema-rs", "orjson", "pydantic", "uv"]
+    assert subjects == [*installed, "configuration", "tools", "script", "sandbox", "sandbox", "journal"]
 
 
 def test_doctor_names_every_problem_and_what_to_do(tmp_path: Path) -> None:

@@ -93,7 +93,20 @@ def test_json_has_text_calls_usage_and_end(project: Path) -> None:
     answer = json.loads(done.stdout)
     [call] = answer.pop("calls")
     assert call.pop("execution_time_ms") >= 0
-    assert call == {"arguments": {"a": 2, "b": 3}, "success": True, "result": 5, "tool_name": "add"}
+    assert call.pop("call_id")
+    assert call == {
+        "arguments": {"a": 2, "b": 3},
+        "success": True,
+        "result": 5,
+        "tool_name": "add",
+        "error_kind": None,
+        "side_effects": None,
+        "repairs": [],
+        "dropped": [],
+        "recorded_as": call["recorded_as"],
+        "key": None,
+        "replayed": False,
+    }
     assert answer.pop("usage").keys() == {
         "input_tokens",
         "output_tokens",
@@ -214,7 +227,9 @@ def test_ctrl_c_ends_it(project: Path) -> None:
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=LIMIT)
     assert (process.returncode, stdout) == (130, "")
-    assert stderr.strip().endswith("toolrun: interrupted")
+    [call] = json.loads(toolrun("effects", "--json", cwd=project).stdout)
+    assert stderr.splitlines()[-2] == "toolrun: interrupted"
+    assert stderr.splitlines()[-1].startswith(f"Call {call['id']} of 'hang' may have acted.")
 
 
 def test_a_model_that_gives_no_answer_is_one_line_and_exit_code_1(project: Path) -> None:

@@ -228,3 +228,29 @@ def test_the_tools_of_a_server_work_once_it_is_copied_or_its_file_is_read(world:
         world.toml.write_text('[mcp]\nfiles = [".mcp.json"]\n')
     done = toolrun("call", "control_zwave_device", "device_name=Lamp", cwd=world.root, env=variables)
     assert (done.returncode, done.stdout) == (0, '{"deviceName": "Lamp"}\n'), done.stderr
+
+
+def test_a_poisoned_entry_is_shown_and_warned_about(world: World) -> None:
+    poisoned = {"command": "npx", "args": ["-y", "good\u200b-server", "\x1b[8mevil\u202e"], "env": {"A\U000e0041": "b"}}
+    world.write(world.root / ".mcp.json", {"poisoned": poisoned, "na\u2060me": {"command": "x"}, "plain": GITHUB})
+    done = world.run()
+    assert "npx -y good<U+200B>-server <U+001B>[8mevil<U+202E>" in done.stdout
+    assert "na<U+2060>me" in done.stdout
+    assert not {"\u200b", "\x1b", "\u202e", "\u2060", "\U000e0041"} & {*done.stdout, *done.stderr}
+    warning = "it has hidden characters in args[1], args[2], env.A<U+E0041>; do not copy it unless you know why"
+    assert f"toolrun: poisoned in .mcp.json: {warning}" in done.stderr
+    assert "has hidden characters in its name, na<U+2060>me; rename it there" in done.stderr
+    found = {it["name"]: it["hidden_characters"] for it in json.loads(world.run("--json").stdout)}
+    assert found["poisoned"] == ["args[1]", "args[2]", "env.A<U+E0041>"]
+    assert found["plain"] == []
+
+
+def test_a_poisoned_entry_is_copied_with_what_is_hidden_in_sight(world: World) -> None:
+    args = ["good\u200b-server", "\U000e0041", "é"]
+    world.write(world.root / ".mcp.json", {"poisoned": {"command": "npx", "args": args}})
+    done = world.run("poisoned", "--yes")
+    assert done.returncode == 0
+    assert "poisoned: it has hidden characters in args[0], args[1]" in done.stderr
+    assert r'args = ["good\u200b-server", "\U000e0041", "é"]' in done.stdout
+    assert r"good\u200b-server" in world.toml.read_text()
+    assert tomllib.loads(world.toml.read_text())["servers"]["poisoned"]["args"] == args

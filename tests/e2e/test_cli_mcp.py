@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from support.console import run, started, toolrun
+from support.console import LIMIT, run, started, toolrun
 
 PUPPET = Path(__file__).parents[1] / "mcp_servers" / "puppet.py"
 BROKEN = """
@@ -137,6 +138,20 @@ def test_list_shows_what_is_there_and_names_servers_that_hang(project: Path) -> 
     assert "server slow: connecting" in none.stderr
 
 
+def test_list_shows_what_is_there_before_it_waits(project: Path) -> None:
+    write(project, HANGS + "start_timeout = 600\n")
+    (project / "tools").mkdir()
+    (project / "tools" / "home.py").write_text(
+        'from toolrun import tool\n\n@tool\ndef lights() -> int:\n    "Count the lights."\n    return 1\n'
+    )
+    with started("list", "--wait", cwd=project) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().split() == ["lights", "tools/home.py", "Count", "the", "lights."]
+        assert process.poll() is None, "it waits for the servers"
+        process.kill()
+        process.communicate(timeout=60)
+
+
 def test_list_waits_as_long_as_it_is_told_to(project: Path) -> None:
     write(project, '[servers.late]\ncommand = "sleep"\nargs = ["300"]\nstart_timeout = 0.2\n')
     done = toolrun("list", "--wait", cwd=project)
@@ -162,3 +177,45 @@ def test_a_wait_that_is_no_time_is_refused(project: Path, seconds: str) -> None:
     done = toolrun("list", f"--wait={seconds}", cwd=project)
     assert done.returncode == 2
     assert "--wait" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["call", "describe"])
+def test_a_tool_that_does_not_exist_waits_for_one_start_of_a_server_that_hangs(project: Path, command: str) -> None:
+    write(project, HANGS + "start_timeout = 2\n")
+    done = toolrun(command, "unheard_of", cwd=project)
+    assert done.returncode == 2
+    assert "Waiting for the MCP server 'slow', still connecting, which may have the tool 'unheard_of'" in done.stderr
+    assert "Tool 'unheard_of' not found" in done.stderr
+    assert "'slow' (still connecting" in done.stderr
+    assert "failed after 2 attempts" not in done.stderr
+    assert "zwave" not in done.stderr
+
+
+def test_a_tool_that_does_not_exist_is_waited_for_no_longer_than_its_call_may_take(project: Path) -> None:
+    write(project, HANGS + "start_timeout = 600\n")
+    done = toolrun("call", "unheard_of", "--timeout", "1.5", cwd=project)
+    assert done.returncode == 2
+    assert "which may have the tool 'unheard_of', for up to 1.5 s. Ctrl-C ends it." in done.stderr
+    assert "Tool 'unheard_of' not found" in done.stderr
+    assert "'slow' (still connecting)" in done.stderr
+
+
+def test_ctrl_c_ends_the_wait_for_a_server_that_hangs(project: Path) -> None:
+    write(project, HANGS + "start_timeout = 600\n")
+    with started("call", "unheard_of", cwd=project) as process:
+        assert process.stderr is not None
+        waiting = next(line for line in process.stderr if line.startswith("Waiting for"))
+        assert "'slow'" in waiting
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "toolrun: interrupted\n"
+        assert process.wait(LIMIT) == 130
+
+
+@pytest.mark.parametrize("command", ["call", "describe"])
+def test_a_tool_with_the_prefix_of_one_server_does_not_wait_for_another(project: Path, command: str) -> None:
+    write(project, HANGS + "start_timeout = 600\n")
+    done = toolrun(command, "zwave__unheard_of", cwd=project)
+    assert done.returncode == 2
+    assert "Tool 'zwave__unheard_of' not found" in done.stderr
+    assert "Waiting for" not in done.stderr
+    assert "'slow' (still connecting)" in done.stderr

@@ -44,6 +44,7 @@ def _unaligned(text: str) -> str:
     return re.sub(" {2,}", "  ", text)
 
 
+@pytest.mark.timeout(600)  # dozens of commands, one after the other
 def test_the_examples_are_true(tmp_path: Path) -> None:
     project = shutil.copytree(QUICKSTART, tmp_path / "quickstart", ignore=shutil.ignore_patterns("__pycache__"))
     examples = list(_examples())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from support.serving import ERAS, Served, headers, http_client, line, request, s
 
 TOOLS = '''
     import asyncio
+    import fcntl
     from dataclasses import dataclass
     from toolrun import ToolContext
 
@@ -36,10 +38,22 @@ TOOLS = '''
         """Add two numbers."""
         return Sum(a + b)
 
+    met, all_met = [], asyncio.Event()
+
     @tool
-    async def pause(number: int) -> int:
-        """Takes a moment."""
-        await asyncio.sleep(0.1)
+    async def meet(number: int, others: int) -> int:
+        """Ends when so many calls of it are under way."""
+        met.append(number)
+        if len(met) >= others:
+            all_met.set()
+        await all_met.wait()
+        return number
+
+    @tool
+    def pass_gate(number: int) -> int:
+        """Ends when nobody has locked the gate."""
+        with open("gate") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
         return number
 
     @tool
@@ -196,13 +210,37 @@ def test_stdout_has_nothing_but_messages_whatever_a_tool_prints(tmp_path: Path) 
 
 
 def test_the_end_of_its_input_is_its_end_and_what_was_asked_is_answered(project: Path) -> None:
-    asked = [request("tools/call", number, name="pause", arguments={"number": number}) for number in range(5)]
-    done = toolrun("serve", cwd=project, stdin="".join(map(line, asked)))
-    assert done.returncode == 0
-    answers = [json.loads(text) for text in done.stdout.splitlines()]
+    asked = [request("tools/call", number, name="pass_gate", arguments={"number": number}) for number in range(5)]
+    with (project / "gate").open("w") as gate, on_stdio(project) as process:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        assert process.stdin is not None
+        process.stdin.write("".join(map(line, asked)))
+        process.stdin.close()
+        process.stdin = None
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        said, noted = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0
+    answers = [json.loads(text) for text in said.splitlines()]
     assert sorted(answer["id"] for answer in answers) == [0, 1, 2, 3, 4]
     assert all(answer["result"]["content"][0]["text"] == str(answer["id"]) for answer in answers)
-    assert "Serving 6 tools on stdin and stdout" in done.stderr
+    assert "Serving 7 tools on stdin and stdout" in noted
+
+
+def test_an_id_that_is_in_use_makes_no_second_call(project: Path) -> None:
+    asked = [request("tools/call", 7, name="pass_gate", arguments={"number": number}) for number in (1, 2)]
+    with (project / "gate").open("w") as gate, on_stdio(project) as process:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(map(line, asked)))
+        process.stdin.flush()
+        refused = json.loads(process.stdout.readline())
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        answer = json.loads(process.stdout.readline())
+        assert (answer["id"], answer["result"]["content"][0]["text"]) == (7, "1")
+        again = ask(process, asked[1])
+        assert (again["id"], again["result"]["content"][0]["text"]) == (7, "2")
 
 
 def test_the_input_may_be_a_file(project: Path) -> None:
@@ -212,7 +250,7 @@ def test_the_input_may_be_a_file(project: Path) -> None:
             [TOOLRUN, "serve"], cwd=project, env=environment(), stdin=file, capture_output=True, timeout=LIMIT
         )
     assert done.returncode == 0
-    assert len(json.loads(done.stdout)["result"]["tools"]) == 6
+    assert len(json.loads(done.stdout)["result"]["tools"]) == 7
 
 
 def test_a_call_that_does_not_end_is_given_up_with_the_input(project: Path) -> None:
@@ -269,7 +307,8 @@ def endless(path: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGKILL"])
-def test_nothing_is_left_of_a_worker_over_stdio(end: str, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_worker_over_stdio(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLRUN_WORKERS_SANDBOX", "off")  # so that the script knows the numbers of its processes
     (write_project(tmp_path) / "tools" / "script.py").write_text(SCRIPT)
     with on_stdio(tmp_path) as process:
         assert process.stdin is not None
@@ -279,7 +318,8 @@ def test_nothing_is_left_of_a_worker_over_stdio(end: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGKILL"])
-def test_nothing_is_left_of_a_worker_over_http(end: str, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_worker_over_http(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLRUN_WORKERS_SANDBOX", "off")  # so that the script knows the numbers of its processes
     (write_project(tmp_path) / "tools" / "script.py").write_text(SCRIPT)
     body = json.dumps(request("tools/call", name="script", arguments={"path": str(tmp_path / "pids")}))
     head = {**headers("tools/call", "script"), "host": "localhost", "content-length": str(len(body))}
@@ -315,7 +355,7 @@ async def readable(descriptor: int) -> None:
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_500_calls_in_flight(transport: str, era: str, project: Path) -> None:
     async with connected(transport, era, project) as client:
-        calls = [client.call_tool("pause", {"number": number}) for number in range(500)]
+        calls = [client.call_tool("meet", {"number": number, "others": 50}) for number in range(500)]
         results = await asyncio.gather(*calls)
     texts = [block.text for result in results for block in result.content if block.type == "text"]
     assert texts == [str(number) for number in range(500)]
@@ -342,7 +382,7 @@ async def test_http_refuses_by_what_the_head_of_a_request_says(project: Path) ->
             assert (missing.status_code, missing.headers["www-authenticate"]) == (401, "Bearer")
             assert "Bearer TOKEN" in missing.json()["error"]
         async with http_client(server.url, "2026-07-28", token="secret") as client:
-            assert len((await client.list_tools()).tools) == 6
+            assert len((await client.list_tools()).tools) == 7
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
@@ -363,7 +403,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(is_declared
         assert (await asyncio.wait_for(answer, LIMIT)).split()[1] == b"413"
         writer.close()
         async with http_client(server.url, "2026-07-28") as client:
-            assert len((await client.list_tools()).tools) == 6
+            assert len((await client.list_tools()).tools) == 7
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -399,9 +439,9 @@ async def stream(http: httpx2.AsyncClient, server: Served, era: str) -> AsyncIte
 
 
 def test_what_cannot_be_served_is_said_in_one_line(project: Path) -> None:
-    open_to_all = toolrun("serve", "--http", "0.0.0.0:0", cwd=project)
+    open_to_all = toolrun("serve", "--http", "0.0.0.0:0", "--no-token", cwd=project)
     assert open_to_all.returncode == 2
-    assert "others could call your tools there. Set a token" in open_to_all.stderr
+    assert "others could call your tools there. Leave out --no-token" in open_to_all.stderr
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -420,7 +460,7 @@ def test_beyond_loopback_it_serves_with_a_token(project: Path) -> None:
         url = process.stderr.readline().split()[4].replace("0.0.0.0", "127.0.0.1")
         own = {**headers("tools/list"), "authorization": "Bearer secret", "host": "tools.example"}
         answer = httpx2.post(url, json=request("tools/list"), headers=own, timeout=LIMIT)
-        assert len(answer.json()["result"]["tools"]) == 6
+        assert len(answer.json()["result"]["tools"]) == 7
         process.terminate()
 
 
@@ -428,7 +468,7 @@ def test_problems_are_told_and_the_rest_is_served(project: Path) -> None:
     (project / "tools" / "broken.py").write_text("import nonsense_that_is_not_there\n")
     with served(cwd=project) as server:
         assert "nonsense_that_is_not_there" in server.log[0]
-        assert server.log[-1].startswith("Serving 6 tools at http://127.0.0.1:")
+        assert server.log[-1].startswith("Serving 7 tools at http://127.0.0.1:")
         assert "; 1 problem, see above" in server.log[-1]
 
 

@@ -58,9 +58,9 @@ def test_devices_that_cannot_be_heard_are_told(project: Path) -> None:
 def test_answers_are_spoken_and_it_ends_when_they_are(project: Path) -> None:
     need_program("espeak-ng")
     player, played = project / "pw-play", project / "played.wav"
-    player.write_text(PLAYER)
+    player.write_text(PLAYER.replace("$PLAYED", str(played)))
     player.chmod(0o755)
-    variables = {"PATH": f"{project}:{os.environ['PATH']}", "PLAYED": str(played)}
+    variables = {"PATH": f"{project}:{os.environ['PATH']}"}
     done = toolrun("voice", "--stdin", "--speak", cwd=project, stdin="hello\n", env=variables)
     assert (done.returncode, done.stdout) == (0, "You said: hello.\n"), done.stderr
     assert played.read_bytes()[:4] == b"RIFF"

@@ -5,6 +5,7 @@ The same requests go to the server itself and to toolrun, as raw JSON, and the a
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def test_what_a_server_says_arrives_as_it_is(transport: str, upstream: str, clie
         for tool in RESULTS:
             expected = said(directly("tools/call", name=tool, arguments={}))
             assert said(through("tools/call", name=tool, arguments={})) == expected, tool
+        failed = {"name": "failed_bare", "arguments": {"raise": True}}
+        fault, told = directly("tools/call", **failed)["error"], said(through("tools/call", **failed))
+        assert told["content"] == [{"type": "text", "text": f"{fault['message']}\n{json.dumps(fault['data'])}"}]
+        about = told["_meta"]
+        assert (about["toolrun/errorCode"], about["toolrun/errorData"]) == (fault["code"], fault["data"])
         if upstream == "modern":
             for tool in (
                 "listing",

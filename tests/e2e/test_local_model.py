@@ -27,7 +27,7 @@ TOOLS = '''
         return a + b
 '''
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -131,17 +131,45 @@ async def test_two_answers_may_come_in_one_write(project: Project) -> None:
             assert (await other).result == "yours"
 
 
-async def test_answers_to_calls_that_it_was_not_asked_are_ignored(project: Project) -> None:
+@pytest.mark.parametrize("other", ["0", "-1", "1", "10**12", "number() + 1", "number() - 50", "10**18 - 1"])
+@pytest.mark.parametrize("size", [10, 600_000])
+async def test_an_answer_to_a_call_that_it_did_not_get_is_no_answer_and_its_end(
+    project: Project, other: str, size: int
+) -> None:
     async with project.open() as tools:
-        await tools.works()
-        code = """
-            for other in {0, -1, 10**12, *range(number() - 50, number() + 50)} - {number()}:
-                say(b'{"id":%d,"result":"stolen","error":null}\\n' % other)
+        first = await tools.works()
+        text = f"[{'0,' * size}0]" if size > 10 else '"stolen"'
+        code = f"""
+            say(b'{{"id":%d,"result":%s,"error":null}}\\n' % ({other}, {text!r}.encode()))
+            time.sleep(60)
         """
         async with tools.bystander():
-            first = await tools.run(code)
-            assert isinstance(first.result, int)
-        assert await tools.works() == first.result, "it does no harm, so it may live"
+            refused = await tools.run(code)
+        assert (refused.error_kind, refused.side_effects) == (ErrorKind.PROTOCOL, SideEffects.UNKNOWN)
+        assert "an answer to a call that it did not get" in str(refused.error)
+        assert await tools.works() != first
+
+
+async def test_the_numbers_of_calls_cannot_be_guessed(project: Project) -> None:
+    async with project.open() as tools:
+        starts = []
+        for _ in range(3):
+            starts.append((await tools.run("answer = number()")).result)
+            assert is_lost(await tools.fault("os._exit(3)"))
+        assert all(isinstance(start, int) and start.bit_length() > 32 for start in starts)
+        assert len({int(str(start)) >> 20 for start in starts}) == 3
+
+
+async def test_a_call_that_was_answered_may_be_answered_again_to_no_effect(project: Project) -> None:
+    async with project.open() as tools:
+        first = await tools.works()
+        code = """
+            for other in (number() - 1, number() - 1):
+                say(b'{"id":%d,"result":"again","error":null}\\n' % other)
+        """
+        async with tools.bystander():
+            assert (await tools.run(code)).result == first
+        assert await tools.works() == first, "it does no harm, so it may live"
 
 
 async def test_of_two_answers_to_a_call_the_first_counts_and_the_next_call_gets_its_own(project: Project) -> None:

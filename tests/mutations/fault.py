@@ -1,6 +1,7 @@
-"""Deliberate faults: small changes of the sources that break a clause of a scenario. The TOML files here list them.
+"""Deliberate faults: small changes of the sources that break a promise. The TOML files here list them.
 
-A fault is caught if the test of each scenario that it names fails. One that survives shows a clause that nobody checks.
+A fault names the scenarios of the specification that it breaks, or tests, where the promise is none of the
+specification's. It is caught if each of these tests fails. One that survives shows a clause that nobody checks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Fault:
     number: int
     """Its place in the list."""
     scenarios: tuple[str, ...]
+    tests: tuple[str, ...]
+    """`unit/journal/test_ledger.py::test_…`, relative to `tests/`."""
     file: str
     """Relative to the root of the repository."""
     old: str
@@ -29,7 +32,12 @@ class Fault:
     """The file with the list, relative to the root as well."""
 
     def __str__(self) -> str:
-        return f"{self.number:3} {', '.join(self.scenarios)}: {self.why} ({self.file})"
+        return f"{self.number:3} {', '.join(self.scenarios) or self.list_name}: {self.why} ({self.file})"
+
+    @property
+    def list_name(self) -> str:
+        """The name of its list, without the ending."""
+        return Path(self.listed_in).stem
 
     def apply(self, text: str) -> str:
         """The text of the file with the fault. Raises ValueError if the old text is not there exactly once."""
@@ -47,7 +55,8 @@ def load_faults() -> list[Fault]:
             faults.append(
                 Fault(
                     number=len(faults) + 1,
-                    scenarios=tuple(entry["scenarios"]),
+                    scenarios=tuple(entry.get("scenarios", ())),
+                    tests=tuple(entry.get("tests", ())),
                     file=_path(entry["file"]),
                     old=entry["old"],
                     new=entry["new"],

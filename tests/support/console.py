@@ -53,14 +53,15 @@ def started(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def on_terminal(*command: str, cwd: Path, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run a command on a terminal: its exit code, and all that it wrote there."""
+def on_terminal(*command: str, cwd: Path, env: Mapping[str, str] | None = None, typed: str = "") -> tuple[int, str]:
+    """Run a command on a terminal: its exit code, and all that it wrote there. `typed` is there before it reads."""
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(
             command, cwd=cwd, env=environment(env), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )
         os.close(theirs)
+        os.write(ours, typed.encode())
         written = _read_all(ours)
         return process.wait(LIMIT), written.decode().replace("\r\n", "\n")
     finally:

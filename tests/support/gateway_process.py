@@ -123,6 +123,10 @@ class Gateway:
         [found] = [pid for pid in _children(self._process.pid) if str(SERVER).encode() in _command(pid)]
         return found
 
+    async def ended(self) -> int:
+        """Wait until it ends by itself: its exit code."""
+        return await self._process.wait()
+
     async def end(self, how: signal.Signals | None = None) -> int:
         """End its input, or send it a signal: its exit code."""
         if how is not None:
@@ -134,11 +138,14 @@ class Gateway:
 
 
 @asynccontextmanager
-async def open_gateway(root: Path, *options: str, env: dict[str, str] | None = None) -> AsyncIterator[Gateway]:
-    """Start it; killed at the end if it still runs."""
+async def open_gateway(
+    root: Path, *options: str, env: dict[str, str] | None = None, prefix: Sequence[str] = ()
+) -> AsyncIterator[Gateway]:
+    """Start it; killed at the end if it still runs. `prefix` comes before `voice`."""
     has_input = "--stdin" in options
     process = await asyncio.create_subprocess_exec(
         str(TOOLRUN),
+        *prefix,
         "voice",
         *options,
         cwd=root,

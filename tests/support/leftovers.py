@@ -6,7 +6,8 @@
   whoever their parent is by now. The latter are searched for only where a test uses the fixture `process_tag`, because
   that reads the environment of every process on the machine.
 - **Threads** of toolrun, known by their names.
-- **File descriptors** of any kind.
+- **File descriptors** of any kind. Only the lock file of a journal stays open until the process ends; a test is over
+  when no journal has it open, so it is closed here.
 
 Other tasks must be gone at once. The system reports the end of processes, threads and descriptors late, so they have
 `LIMIT`.
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.bench import LIMIT, children, tagged
+from toolrun.journal.liveness import LockFile
 
 HAS_PROC = Path("/proc/self/fd").exists()
 """Elsewhere, as on macOS, only tasks and threads are looked for."""
@@ -64,6 +66,7 @@ class Existing:
         _wait_for_no(lambda: _tasks(loop), "tasks", pause)
         _wait_for_no(lambda: _children() - self.processes, "child processes", pause)
         _wait_for_no(lambda: _threads() - self.threads, "threads", pause)
+        _close_lock_files()
         _wait_for_no(lambda: _descriptors() - self.descriptors, "file descriptors", pause)
 
 
@@ -80,6 +83,12 @@ def _tasks(loop: asyncio.AbstractEventLoop | None) -> set[asyncio.Task[Any]]:
 
 def _closes_a_generator(task: asyncio.Task[Any]) -> bool:
     return type(task.get_coro()).__name__ == "async_generator_athrow"
+
+
+def _close_lock_files() -> None:
+    for locks in list(LockFile._shared.values()):
+        if locks._users == 0:
+            locks._let_go()
 
 
 def _children() -> frozenset[int]:

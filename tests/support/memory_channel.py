@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from toolrun.mcp.client.json_rpc import LostError, NotSentError, Params, Pending, Read, Result
+from toolrun.mcp.client.json_rpc import LostError, NotSentError, OnLateAnswer, Params, Pending, Read, Result
 from toolrun.tools.context import OnProgress
 
-Serve = Callable[[str, Mapping[str, Any]], Result]
-"""Answers a request, or raises RpcError or BadAnswerError."""
+Serve = Callable[[str, Mapping[str, Any]], Result | Awaitable[Result]]
+"""Answers a request now or later, or raises RpcError or BadAnswerError."""
 
 
 class MemoryChannel:
@@ -33,9 +33,11 @@ class MemoryChannel:
         *,
         on_progress: OnProgress | None = None,
         request_id: str | None = None,
+        on_late_answer: OnLateAnswer | None = None,
     ) -> Result:
         await self.notify(method, params)
-        return self._serve(method, params or {})
+        answer = self._serve(method, params or {})
+        return answer if isinstance(answer, dict) else await answer
 
     async def notify(self, method: str, params: Params | None = None) -> None:
         if self.loss is not None:

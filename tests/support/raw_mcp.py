@@ -33,7 +33,7 @@ def on_stdio(command: list[str], cwd: Path, era: str) -> Iterator[Ask]:
         def ask(method: str, **params: Any) -> dict[str, Any]:
             message = request(method, 1, **params)
             if era == "legacy":
-                del message["params"]["_meta"]
+                message["params"] = params
             stdin.write(line(message))
             stdin.flush()
             found: dict[str, Any] = {}
@@ -58,13 +58,14 @@ def on_http(cwd: Path, era: str) -> Iterator[Ask]:
         def post(message: dict[str, Any], more: dict[str, str]) -> httpx2.Response:
             return http.post(server.url, json=message, headers=more)
 
-        def ask(method: str, **params: Any) -> dict[str, Any]:
+        def ask(method: str, head: dict[str, str] | None = None, **params: Any) -> dict[str, Any]:
+            """`head`: more headers."""
             message = request(method, 1, **params)
             if era == "legacy":
-                del message["params"]["_meta"]
-                answer = post(message, own)
+                message["params"] = params
+                answer = post(message, own | (head or {}))
             else:
-                answer = post(message, headers(method, params.get("name", params.get("uri", ""))))
+                answer = post(message, headers(method, params.get("name", params.get("uri", ""))) | (head or {}))
             data = [it for it in answer.text.splitlines() if it.startswith("data: {")]
             found: dict[str, Any] = json.loads(data[-1].removeprefix("data: ") if data else answer.text)
             return found

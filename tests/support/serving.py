@@ -75,8 +75,16 @@ class Served:
 
 @contextmanager
 def served(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """`toolrun serve --http` on a free port; stopped at the end."""
-    command = [str(TOOLRUN), "serve", "--http", "0", *arguments]
+    """`toolrun serve --http` on a free port, without a token if none is given; stopped at the end."""
+    token = () if "--token" in arguments else ("--no-token",)
+    with serving("--http", "0", *token, *arguments, cwd=cwd, env=env) as server:
+        yield server
+
+
+@contextmanager
+def serving(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """`toolrun serve` once it serves; stopped at the end."""
+    command = [str(TOOLRUN), "serve", *arguments]
     with subprocess.Popen(command, cwd=cwd, env=environment(env), text=True, stderr=subprocess.PIPE) as process:
         try:
             server = Served(process)
@@ -109,7 +117,12 @@ async def stdio_client(project: Path, era: str, **options: Any) -> AsyncIterator
 
 def request(method: str, number: int = 1, **params: Any) -> dict[str, Any]:
     """A request of the newer era, which needs nothing before it."""
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": _META}}
+    return {
+        "jsonrpc": "2.0",
+        "id": number,
+        "method": method,
+        "params": {**params, "_meta": {**_META, **params.get("_meta", {})}},
+    }
 
 
 def headers(method: str, name: str = "") -> dict[str, str]:

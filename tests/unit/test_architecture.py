@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,28 @@ from grimp import build_graph
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "toolrun"
 FILES = sorted(PACKAGE.rglob("*.py"))
-LONGEST_FILE = 420
-LONGEST_FUNCTION = 60
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 50
 
 NO_ROOMS = {"__init__", "__main__"}
 """The public names, and `python -m toolrun`: they may import anything."""
 UNSEEN = {"toolrun.worker.sdk.toolrun_sdk"}
 """Scripts import it by its bare name, so its folder is not a package. `test_the_worker_…` reads it below."""
+FILES_WITH_ONE_NAME = {
+    "__init__": "a package has one",
+    "__main__": "`python -m toolrun`, and what a worker's interpreter runs",
+    "anthropic": "the provider, and its dialect",
+    "approvals": "the command is named like itself",
+    "describe": "the command is named like itself",
+    "effects": "the command is named like itself",
+    "log": "the command is named like itself",
+    "serve": "the command is named like itself",
+}
+CLASSES_WITH_ONE_NAME = {
+    "Done": "public: in `toolrun`, its twin for scripts in `toolrun_sdk`, and the end of a turn in `toolrun.clients`",
+    "InvalidArgumentsError": "the worker raises what the host reports",
+    "ToolError": "public: in `toolrun`, and its twin for scripts in `toolrun_sdk`",
+}
 HEADING = "## Rooms, and who may import whom"
 
 
@@ -87,6 +103,20 @@ def test_files_and_functions_stay_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= LONGEST_FILE
     assert not [name for name, lines in _functions(text) if lines > LONGEST_FUNCTION]
+
+
+def test_no_two_files_have_the_same_name_apart_from_those_that_nobody_confuses() -> None:
+    assert _repeated(path.stem for path in FILES) == set(FILES_WITH_ONE_NAME)
+
+
+def test_no_two_classes_have_the_same_name_apart_from_public_ones_and_their_twins() -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES]
+    classes = (node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert _repeated(classes) == set(CLASSES_WITH_ONE_NAME)
+
+
+def _repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def _functions(text: str) -> Iterator[tuple[str, int]]:

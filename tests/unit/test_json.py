@@ -22,6 +22,9 @@ values = st.recursive(
 def test_long_whole_numbers_are_read_exactly(number: int) -> None:
     assert loads(f'{{"id": [{number}]}}') == {"id": [number]}
     assert loads(f"{number}".encode()) == number
+    for value in (number, [number], {"of": number}):
+        text = f'{{"text": "{"x" * 20_000}", "id": {json.dumps(value)}}}'
+        assert loads(text)["id"] == loads(text.encode())["id"] == value
 
 
 def test_a_number_that_nobody_converts_is_read_as_well_as_can_be() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 import toolrun
 from toolrun.cli.log_handler import JSONFormatter, LineFormatter
+from toolrun.cli.output import complain
 from toolrun.logger import Indented, get_logger
 
 FORGED = "12:00:00.000 error toolrun.call: pay ok 1 ms"
@@ -56,6 +58,35 @@ def test_a_message_is_one_printable_line_whatever_its_parts_are(kept: Kept, valu
     for record in kept.records:
         assert record.getMessage().isprintable()
     assert kept.records[0].getMessage().endswith("3 of 4.0")
+
+
+def test_the_children_of_a_logger_clean_as_well(kept: Kept) -> None:
+    logger = get_logger("toolrun.test")
+    for child in (logger.getChild("sub"), logger.getChild("a.b"), logger.getChild("sub").getChild("below")):
+        child.info("say %s", HOSTILE)
+    assert [record.name for record in kept.records] == [
+        "toolrun.test.sub",
+        "toolrun.test.a.b",
+        "toolrun.test.sub.below",
+    ]
+    assert all(record.getMessage().isprintable() for record in kept.records)
+    assert logger.getChild("sub") is logging.getLogger("toolrun.test.sub")
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_complaint_of_the_command_line_is_printable_and_none_of_its_further_lines_looks_like_ours(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setenv("NO_COLOR", "1")
+    complain(f"one\n{HOSTILE}\ntoolrun: forged\nwarning: forged\nlast")
+    first, *rest = written.getvalue().removesuffix("\n").split("\n")
+    assert (first, rest[-1]) == ("toolrun: one", "last")
+    assert rest[-3:-1] == ["  toolrun: forged", "  warning: forged"]
+    assert f"  {FORGED}" in rest
+    assert all(line.isprintable() for line in rest)
 
 
 @pytest.mark.parametrize("error", [ValueError(HOSTILE), Unspeakable(HOSTILE)])
@@ -104,5 +135,6 @@ def test_no_module_logs_through_a_logger_that_does_not_clean() -> None:
         for path in package.rglob("*.py")
         if re.search(r"getLogger\(", path.read_text(encoding="utf-8"))
     }
-    configuring = {"cli/log_handler.py", "cli/commands/serve.py", "cli/commands/doctor.py", "cli/commands/sync.py"}
-    assert using == {"logger.py"} | configuring, "which set levels and handlers, and log nothing"
+    commands = {f"cli/commands/{name}.py" for name in ("doctor", "serve", "sync")}
+    configuring = {"cli/log_handler.py", "cli/running_server.py"}
+    assert using == {"logger.py"} | configuring | commands, "which set levels and handlers, and log nothing"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
 import json
 import math
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -20,7 +22,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from toolrun import ToolResult
+from toolrun.execution.large_result import normalise_large
+from toolrun.json import loads
 from toolrun.result import normalise
+from toolrun.worker.codec import encode
+from toolrun.worker.stream import EndlessStreamError
 
 BIG = 2**70  # too big for the fast way, so that everything beside it goes the slow one
 
@@ -162,6 +168,81 @@ def test_a_generator_is_named_and_not_consumed() -> None:
     numbers = (n for n in range(3))
     assert "generator" in str(normalise(numbers))
     assert list(numbers) == [0, 1, 2]
+
+
+async def counted() -> AsyncIterator[int]:
+    yield 1
+
+
+STREAMS: dict[str, tuple[Callable[[], object], list[object]]] = {
+    "generator": (lambda: (n for n in range(3)), [0, 1, 2]),
+    "map": (lambda: map(str, [1, 2]), ["1", "2"]),
+    "zip": (lambda: zip("ab", [1, 2], strict=True), [["a", 1], ["b", 2]]),
+    "list_iterator": (lambda: iter([1]), [1]),
+    "nested": (lambda: (iter([n]) for n in range(2)), [[0], [1]]),
+}
+BESIDE = [1, BIG, float("inf"), "\ud800"]
+"""Among them what makes an encoder begin anew."""
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("beside", BESIDE, ids=ascii)
+def test_an_iterator_inside_of_a_result_is_collected_once_also_where_an_encoder_begins_anew(
+    kind: str, beside: object
+) -> None:
+    make, items = STREAMS[kind]
+
+    def result() -> object:
+        shared = make()
+        return {"rows": [make(), (make(),)], "twice": [shared, shared], "n": beside}
+
+    expected = {"rows": [items, [items]], "twice": [items, items], "n": normalise(beside)}
+    assert normalise_large(result()) == expected
+    assert loads(encode(result(), collects=True)) == expected, "the worker says the same"
+
+
+@pytest.mark.parametrize("make", [make for make, _ in STREAMS.values()], ids=STREAMS)
+@pytest.mark.parametrize("beside", BESIDE, ids=ascii)
+def test_an_iterator_that_is_no_result_is_left_alone(make: Callable[[], Any], beside: object) -> None:
+    stream = make()
+    for shown in (normalise({"rows": stream, "n": beside}), loads(encode({"rows": stream, "n": beside}))):
+        assert shown == {"rows": f"<{type(stream).__name__}>", "n": normalise(beside)}
+    assert list(stream), "nobody has read it"
+
+
+def test_an_asynchronous_iterator_inside_of_a_result_says_what_to_do() -> None:
+    expected = "<async_generator: inside a result it is not collected; return a list here>"
+    for beside in (1, BIG):
+        assert normalise_large({"rows": counted(), "n": beside}) == {"rows": expected, "n": beside}
+
+
+def test_iterators_inside_of_a_result_have_the_limits_of_one_that_is_a_result() -> None:
+    closed = []
+
+    def endless() -> Iterator[int]:
+        try:
+            yield from itertools.count()
+        finally:
+            closed.append(True)
+
+    for convert in (normalise_large, functools.partial(encode, collects=True)):
+        with pytest.raises(EndlessStreamError, match="more than 10,000 items"):
+            convert({"rows": [endless()]})
+        with pytest.raises(EndlessStreamError, match="more than 10,000,000 characters"):
+            convert([iter(["x" * 4_000_000]) for _ in range(3)])
+    assert closed == [True, True]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), RuntimeError("no"), TypeError("no"), SystemExit(3)], ids=repr)
+def test_what_an_iterator_inside_of_a_result_raises_is_the_answer(error: BaseException) -> None:
+    def fails() -> Iterator[int]:
+        yield 1
+        raise error
+
+    for convert in (normalise_large, functools.partial(encode, collects=True)):
+        with pytest.raises(type(error)) as raised:
+            convert({"rows": fails()})
+        assert raised.value is error
 
 
 def test_what_contains_itself_is_cut_where_it_begins_anew() -> None:

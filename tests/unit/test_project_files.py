@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "toolrun"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
@@ -69,3 +70,16 @@ def test_the_files_that_a_page_for_contributors_names_exist(page: Path) -> None:
     paths = re.findall(r"`((?:\w[\w.]*/)+[\w.]*)`", text)
     assert paths
     assert not [name for name in paths if not ((ROOT / name).exists() or (ROOT / "src" / "toolrun" / name).exists())]
+
+
+def test_the_files_that_a_picture_of_the_architecture_names_exist_and_have_one_line() -> None:
+    """A path is from the root of the package. A bare name belongs to a file of the room that the picture shows."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    known = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    bare = {path.rpartition("/")[2] for path in known}
+    named = [name for picture in pictures for name in re.findall(r"[\w/]+\.py\b", picture)]
+    assert len(named) > 50
+    assert not [name for name in named if name not in (known if "/" in name else bare)]
+    lines = [name for picture in pictures for name in re.findall(r"^[\w/]+\.py\b", picture, re.MULTILINE)]
+    assert len(lines) == len(set(lines))

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolrun.json import dumps
 from toolrun.redaction import Redactor, is_sensitive
 
 
@@ -112,3 +123,107 @@ def test_what_was_passed_under_a_sensitive_name_is_a_secret_elsewhere() -> None:
 )
 def test_control_characters_are_made_visible_on_one_line(text: str, shown: str) -> None:
     assert Redactor().text(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password":"x"}',
+        '{"a":{"X-API-Key" : 1}}',
+        '{"note":"{\\"token\\": \\"x\\"}"}',
+        'the answer was "PIN": 1234',
+        '{"a":"my s3cr3t value"}',
+    ],
+)
+def test_where_something_may_have_to_be_hidden_the_glance_says_so(text: str) -> None:
+    assert Redactor(["s3cr3t"]).may_hide(text)
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', '{"shopping":"pins, tokens and keys"}', '{"pin_count":2}', "keyboard", ""])
+def test_where_nothing_has_to_be_hidden_the_glance_says_so(text: str) -> None:
+    assert not Redactor(["s3cr3t"]).may_hide(text)
+
+
+ODD_NAMES = ["a", "pin", "api_key", "PassWord", "key", 'secret"x', "back\\\\auth", "x:jwt", "password" + "x" * 200]
+NAMES = st.sampled_from(ODD_NAMES) | st.text(max_size=3)
+QUOTED = ["s3cr3t", '{"token": "x"}', '{\\"pwd\\": 1}']
+VALUES = st.recursive(
+    st.none() | st.integers(0, 5) | st.text(max_size=3) | st.sampled_from(QUOTED),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(NAMES, below, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(VALUES)
+def test_what_the_glance_lets_pass_would_not_have_been_changed(value: Any) -> None:
+    redactor = Redactor(["s3cr3t"])
+    try:
+        text = dumps(value).decode()
+    except TypeError:  # half a character
+        return
+    if not redactor.may_hide(text):
+        assert redactor.with_arguments(value) is redactor
+        assert redactor.value(value) == value
+        assert redactor.hide(text) == text
+
+
+SPELLED = "p@ss w0rd+/=\"<&>'\\ü-😀-Zx81"
+FORMS: dict[str, Callable[[str], str]] = {
+    "JSON": json.dumps,
+    "JSON in JSON": lambda text: json.dumps(json.dumps({"a": text})),
+    "repr": repr,
+    "bytes": lambda text: repr(text.encode()),
+    "URL": quote,
+    "query": quote_plus,
+    "lower case": lambda text: re.sub("%..", lambda match: match[0].lower(), quote(text, safe="")),
+    "HTML": html.escape,
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("secret", [SPELLED, "sk-canary-Zx81kQv7", "!!??##$$", "line one of it\nline two of it"])
+def test_a_secret_is_hidden_in_every_form_and_nothing_else(secret: str, form: str) -> None:
+    shown = Redactor([secret]).hide_values(f"<<< {FORMS[form](secret)} >>>")
+    assert shown == f"<<< {FORMS[form]('MARK').replace('4d41524b', 'MARK').replace('4D41524B', 'MARK')} >>>".replace(
+        "MARK", "***"
+    )
+
+
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_is_hidden_in_base64_whatever_stands_around_it(
+    before: int, after: int, encode: Callable[[bytes], bytes]
+) -> None:
+    secret = "can?ry~Zx81"
+    text = encode(b"\xfb" * before + secret.encode() + b"\xff" * after).decode()
+    shown = Redactor([secret]).hide_values(f"Basic {text}")
+    assert "***" in shown
+    assert len(shown) <= len("Basic ***") + 4 + 5  # what stands around it
+
+
+def test_the_lines_of_a_long_secret_are_secrets() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nBKcwggSjAgEAAoIBAQC7\n-----END KEY-----\n"
+    assert Redactor([key]).hide_values("second: BKcwggSjAgEAAoIBAQC7.") == "second: ***."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cut canary/Zx81 k", "cut ***"),
+        ("cut canary%2FZx81%20k", "cut ***"),
+        ("Zx81 kQv7 and on", "*** and on"),
+        ("canary/", "canary/"),
+        ("not canary/Zx81 cut", "not canary/Zx81 cut"),
+    ],
+)
+def test_what_is_left_of_a_secret_where_a_text_was_cut_is_hidden(text: str, shown: str) -> None:
+    assert Redactor(["canary/Zx81 kQv7"]).hide_cut(text) == shown
+
+
+def test_only_known_values_are_hidden_where_the_rest_must_stay_as_it_is() -> None:
+    redactor = Redactor(["hunter22", "22 and on"])
+    assert redactor.hide_values('hunter22 and on, {"password": "x"}') == '***, {"password": "x"}'
+    assert Redactor().hide_values('{"password": "x"}') == '{"password": "x"}'

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 
-from toolrun import ErrorKind, SideEffects, ToolResult
+from toolrun import ErrorKind, Repair, SideEffects, ToolResult
 from toolrun.result import shorten
 
 BIG = 2**70  # beyond what the fast JSON library writes
@@ -28,6 +29,31 @@ def test_the_envelope_of_a_failure_has_the_error_instead_of_the_result() -> None
     result = ToolResult("add", error="no", error_kind=ErrorKind.TOOL_ERROR, side_effects=SideEffects.FAILED)
     assert not result.success
     assert result.to_dict() == {"success": False, "error": "no", "tool_name": "add", "execution_time_ms": 0.0}
+
+
+def test_the_full_envelope_has_all_that_a_program_may_ask() -> None:
+    plain = ToolResult("add", 3, execution_time_ms=1.5)
+    assert plain.to_dict(full=True) == plain.to_dict() | {
+        "error_kind": None,
+        "side_effects": None,
+        "repairs": [],
+        "dropped": [],
+        "call_id": None,
+        "recorded_as": None,
+        "key": None,
+        "replayed": False,
+    }
+    repairs = (Repair("b", "2", 2, "text → integer"), Repair("", "\ud800", None, "why"))
+    result = ToolResult("add", None, "no", ErrorKind.TIMEOUT, 0.0, "toolu_7", repairs=repairs)
+    result.side_effects, result.dropped, result.record = SideEffects.UNKNOWN, ("c",), (17 << 32 | 204, "order-1")
+    found: dict[str, Any] = result.to_dict(full=True)
+    assert json.loads(json.dumps(found)) == found
+    assert "\ud800" not in str(found)
+    assert list(found)[:4] == list(result.to_dict())
+    assert (found["error_kind"], found["side_effects"], found["dropped"]) == ("timeout", "unknown", ["c"])
+    assert found["repairs"][0] == {"path": "b", "before": "2", "after": 2, "reason": "text → integer"}
+    assert (found["call_id"], found["recorded_as"], found["key"]) == ("toolu_7", "17-204", "order-1")
+    assert ToolResult("add", 3, record=(17 << 32 | 204, None)).to_dict(full=True)["call_id"] == "17-204"
 
 
 def test_results_are_values() -> None:

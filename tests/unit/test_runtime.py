@@ -15,6 +15,7 @@ import pytest
 
 from toolrun import ConfigError, ErrorKind, Observer, Runtime, SideEffects, ToolResult
 from toolrun.config.model import Config, FileSettings, ToolSettings
+from toolrun.journal.history import PastCall, open_history
 from toolrun.tools.context import Call
 
 Write = Callable[..., Path]
@@ -298,3 +299,78 @@ async def test_leaving_cancels_what_still_runs_also_after_an_error(write: Write)
         await fail_while_it_hangs()
     assert cancelled.is_set()
     assert (await asyncio.wait_for(calls[0], 5)).error_kind is ErrorKind.CANCELLED
+
+
+# The journal of a project.
+
+
+async def recorded(root: Path, calls: Callable[[Runtime], Any], path: str = ".toolrun/journal.db") -> list[PastCall]:
+    """The calls that are on record after `calls` made them, the oldest first."""
+    async with Runtime.open(root / "toolrun.toml") as runtime:
+        await calls(runtime)
+    with open_history(root / path) as history:
+        return history.calls()[::-1]
+
+
+async def add_twice(runtime: Runtime) -> list[ToolResult]:
+    return [await runtime.executor.execute("add", {"a": 41}, key="k") for _ in range(2)]
+
+
+async def test_a_project_remembers_its_calls_where_it_says(write: Write, tmp_path: Path) -> None:
+    write("tools/add.py", ADD)
+    assert [call.tool for call in await recorded(tmp_path, add_twice)] == ["add"]
+    write("toolrun.toml", '[journal]\npath = "elsewhere/calls.db"\n')
+    assert [call.result for call in await recorded(tmp_path, add_twice, "elsewhere/calls.db")] == ["42"]
+
+
+async def test_a_project_that_does_not_want_it_has_no_journal(write: Write, tmp_path: Path) -> None:
+    write("tools/add.py", ADD)
+    async with Runtime.open(write("toolrun.toml", "[journal]\nenabled = false\n")) as runtime:
+        assert (await runtime.executor.execute("add", {"a": 1})).result == 2
+        assert (runtime.journal, runtime.executor.recorder) == (None, None)
+    assert not (tmp_path / ".toolrun").exists()
+
+
+@pytest.mark.parametrize(("settings", "synchronous"), [("", 1), ('durability = "power"', 2)])
+async def test_what_is_recorded_survives_a_power_failure_if_the_project_wants_that(
+    write: Write, settings: str, synchronous: int
+) -> None:
+    async with Runtime.open(write("toolrun.toml", f"[journal]\n{settings}\n")) as runtime:
+        assert runtime.journal is not None
+        asked = runtime.journal.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0])
+        assert await asyncio.wrap_future(asked) == synchronous
+
+
+async def test_the_journal_keeps_what_the_project_wants_to_keep(write: Write, tmp_path: Path) -> None:
+    write("tools/add.py", ADD)
+    journal = '[journal]\nanswers = "none"\nmax_chars = 5\nconversations = false\n'
+    write("toolrun.toml", f'{journal}[tool.add]\neffects = "once"\n')
+    results: list[ToolResult] = []
+
+    async def calls(runtime: Runtime) -> None:
+        results.extend(await add_twice(runtime))
+        assert runtime.journal is not None
+        assert not runtime.journal.keeps_conversations
+
+    call, repeated = await recorded(tmp_path, calls)
+    assert (repeated.state, repeated.has_key) == ("refused", 0)
+    assert (call.arguments, call.withheld, call.has_answer) == ('{"a":…', "cut", 0)
+    assert (results[0].result, results[1].side_effects) == (42, SideEffects.DONE)
+    assert "its answer was not kept" in str(results[1].error)
+
+
+async def test_secrets_of_the_project_are_not_in_its_journal(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_KEY", "sesame-17")
+    write(
+        "tools/say.py", 'from toolrun import tool\n\n@tool\ndef say(text: str) -> str:\n    "Say."\n    return text\n'
+    )
+    write("toolrun.toml", '[secrets]\nkey = { env = "HOUSE_KEY" }\n[tool.say]\nsecrets = ["key"]\n')
+
+    async def calls(runtime: Runtime) -> None:
+        assert (await runtime.executor.execute("say", {"text": "it is sesame-17"}, key="k")).result == "it is sesame-17"
+
+    (call,) = await recorded(tmp_path, calls)
+    assert (call.arguments, call.result, call.withheld) == ('{"text":"it is ***"}', '"it is ***"', "hidden")
+    assert not any(b"sesame-17" in file.read_bytes() for file in (tmp_path / ".toolrun").iterdir())

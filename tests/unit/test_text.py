@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from toolrun.text import close_names, plural, show, suggestion, visible
+from toolrun.text import close_names, comparing, plural, show, suggestion, visible
 
 
 def test_a_shown_value_is_short_and_on_one_line() -> None:
@@ -43,6 +43,23 @@ def test_case_and_separators_do_not_count_for_what_is_close(name: str, close: li
 def test_a_name_that_nobody_misspells_is_compared_with_nothing() -> None:
     assert close_names("a" * 16_000_000, ["a" * 100, "b"]) == []
     assert close_names("a" * 99, ["a" * 16_000_000, "a" * 98]) == ["a" * 98]
+
+
+def test_names_are_compared_only_as_far_as_their_letters_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [f"{'ab' * 40}{number:05d}" for number in range(20_000)]
+    compared: list[str] = []
+
+    def compare(name: str, names: list[str], **_: object) -> list[str]:
+        compared.extend(names)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", compare)
+    assert close_names("ab" * 45, known) == []
+    assert compared == []
+    assert close_names(known[7].upper(), known) == [known[7]]
+    close_names("ab" * 45, known[:90])
+    assert len(compared) == 90
+    assert comparing(["abc"], ["de", "f"]) == 11 * 19
 
 
 def test_one_or_many() -> None:

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from toolrun.cli import interrupt as interrupt_module
 from toolrun.cli.interrupt import Interrupt
 
 LIMIT = 30.0
@@ -39,6 +40,20 @@ def test_the_first_signal_cancels_and_the_next_ones_repeat() -> None:
     assert work.events == ["cancel", "repeat", "repeat"]
 
 
+def test_a_second_sigterm_at_once_is_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(interrupt_module, "monotonic", lambda: now[0])
+    work = Work()
+    with work.interrupt(signals=(signal.SIGTERM,)):
+        signal.raise_signal(signal.SIGTERM)
+        now[0] += 0.1
+        signal.raise_signal(signal.SIGTERM)
+        assert work.events == ["cancel"]
+        now[0] += 0.2
+        signal.raise_signal(signal.SIGTERM)
+    assert work.events == ["cancel", "repeat"]
+
+
 def test_work_that_does_not_end_is_overdue() -> None:
     work = Work()
     with work.interrupt(grace=0.0):
@@ -51,7 +66,7 @@ def test_work_that_does_not_end_is_overdue() -> None:
 def test_work_that_has_ended_is_neither_cancelled_nor_overdue() -> None:
     work = Work()
     with work.interrupt(grace=0.0) as interrupt:
-        interrupt.settle()
+        interrupt.work_ended()
         signal.raise_signal(signal.SIGINT)
     assert interrupt.signal is signal.SIGINT
     assert work.events == []

@@ -1,0 +1,142 @@
+"""The HTTP API of `toolrun serve --http`: requests for approval, beside MCP on the same port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from support.serving import Served, http_client, served
+
+TOOLS = '''
+from pathlib import Path
+
+from toolrun import tool
+
+
+@tool(effects="once")
+def remove(path: str) -> str:
+    """Remove a file."""
+    with Path("ran.txt").open("a") as file:
+        print(path, file=file)
+    return f"removed {path}"
+'''
+TOKEN = "a-token-of-this-test"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "toolrun.toml").write_text('[approval]\ndefault = "ask"\n')
+    (tmp_path / "tools/files.py").write_text(TOOLS)
+    return tmp_path
+
+
+@pytest.fixture
+def server(project: Path) -> Iterator[Served]:
+    with served("--token", TOKEN, cwd=project) as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: Served) -> Iterator[httpx2.Client]:
+    host, port = server.place
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx2.Client(base_url=f"http://{host}:{port}", headers=headers, timeout=60) as client:
+        yield client
+
+
+async def remove(server: Served, path: str) -> Any:
+    async with http_client(server.url, "legacy", TOKEN) as client:
+        return await client.call_tool("remove", {"path": path})
+
+
+def test_there_is_nothing_to_answer_at_first(api: httpx2.Client) -> None:
+    answer = api.get("/api/approvals")
+    assert (answer.status_code, answer.json()) == (200, {"approvals": []})
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_call_of_a_model_waits_for_an_answer_and_is_made_with_it(
+    server: Served, api: httpx2.Client, project: Path
+) -> None:
+    refused = await remove(server, "/x")
+    assert refused.is_error
+    (request,) = api.get("/api/approvals").json()["approvals"]
+    assert (request["state"], request["tool"], request["arguments"]) == ("pending", "remove", {"path": "/x"})
+    answer = api.post(f"/api/approvals/{request['id']}", json={"answer": "allow", "by": "ann"})
+    assert (answer.status_code, answer.json()) == (200, {"id": request["id"], "state": "allowed"})
+    (granted,) = api.get("/api/approvals").json()["approvals"]
+    assert granted["answered_by"] == "HTTP client ann"
+    assert not (await remove(server, "/x")).is_error
+    assert (await remove(server, "/x")).is_error
+    assert (project / "ran.txt").read_text() == "/x\n"
+
+
+async def test_no_and_other_arguments_and_taking_back(server: Served, api: httpx2.Client, project: Path) -> None:
+    await remove(server, "/x")
+    api.post("/api/approvals/1", json={"answer": "deny", "reason": "not on Fridays"})
+    assert "not on Fridays" in (await remove(server, "/x")).content[0].text
+    await remove(server, "/x")
+    api.post("/api/approvals/2", json={"answer": "allow", "scope": "always", "arguments": {"path": "/other"}})
+    assert (await remove(server, "/x")).content[0].text == "removed /other"
+    assert api.delete("/api/approvals/2").json() == {"id": 2, "state": "revoked"}
+    assert (await remove(server, "/x")).is_error
+    assert (project / "ran.txt").read_text() == "/other\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 400, "the body is not JSON"),
+        (b"[]", 400, "send an object"),
+        (b"{}", 400, 'answer must be "allow" or "deny"; got null'),
+        (b'{"answer": "yes"}', 400, "answer must be"),
+        (b'{"answer": "allow", "scope": "for ever"}', 400, "scope must be one of once, conversation, always"),
+        (b'{"answer": "allow", "scope": []}', 400, "scope must be one of"),
+        (b'{"answer": "allow", "arguments": [1]}', 400, "arguments must be an object"),
+        (b'{"answer": "deny", "reason": 7}', 400, "reason must be a string"),
+        (b'{"answer": "allow", "sccope": "once"}', 400, 'unknown key "sccope"'),
+        (b'{"answer": "allow"}', 404, "the request 7 does not exist"),
+        (b'{"answer": "allow", "reason": "' + b"x" * 1_000_001 + b'"}', 413, "at most 1,000,000 bytes"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_says_why(api: httpx2.Client, body: bytes, status: int, words: str) -> None:
+    answer = api.post("/api/approvals/7", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize("id", ["x", "-1", "1.5", "²", str(2**63), "1%00"])
+def test_a_request_has_a_number(api: httpx2.Client, id: str) -> None:
+    answer = api.post(f"/api/approvals/{id}", json={"answer": "allow"})
+    assert answer.status_code == 404
+    assert "requests have numbers" in answer.json()["error"]
+
+
+async def test_an_answer_comes_once(server: Served, api: httpx2.Client) -> None:
+    await remove(server, "/x")
+    assert api.post("/api/approvals/1", json={"answer": "deny", "by": "ann"}).status_code == 200
+    again = api.post("/api/approvals/1", json={"answer": "allow"})
+    assert again.status_code == 409
+    assert again.json()["error"] == "the request 1 is denied already by HTTP client ann"
+
+
+def test_a_method_that_is_not_for_a_path_is_told_so(api: httpx2.Client) -> None:
+    answer = api.delete("/api/approvals")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert answer.json() == {"error": "use GET here"}
+
+
+def test_the_api_is_behind_the_guard(server: Served) -> None:
+    host, port = server.place
+    with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as stranger:
+        assert stranger.get("/api/approvals").status_code == 401
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        assert stranger.get("/api/approvals", headers={**token, "Origin": "http://evil.example"}).status_code == 403
+        assert stranger.get("/api/approvals", headers={**token, "Host": "evil.example"}).status_code == 421
+        posted = stranger.post("/api/approvals/1", headers={**token, "Content-Type": "text/plain"}, content=b"{}")
+        assert posted.status_code == 415
