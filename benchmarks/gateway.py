@@ -222,7 +222,7 @@ def running(kind: str, tools: int) -> Iterator[Running]:
             (root / "tools").mkdir()
             (root / "toolrun.toml").touch()
             (root / "tools" / "many.py").write_text(TOOLRUN_TOOLS.replace("COUNT", str(tools)))
-            command = [TOOLRUN, "serve", "--http", str(port)]
+            command = [TOOLRUN, "serve", "--http", str(port), "--no-token"]
         else:
             program = SDK_SERVER if kind == "bare SDK" else FASTMCP_SERVER
             command = [sys.executable, "-c", program, str(port), str(tools)]

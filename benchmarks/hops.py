@@ -3,7 +3,8 @@
 A frame is a Python function that was entered: a coroutine counts once, however often it is resumed; a generator
 expression counts; a comprehension does not, because Python 3.12 and later run it in the frame of its function. The
 figures are the same on every machine. Now and then a call does a little more (a script is checked for edits), so the
-most common figure of several calls counts. Needs no peers.
+most common figure of several calls counts. A call that is recorded takes its frames in the journal's thread, too, so
+it has a row of its own. Needs no peers.
 usage: hops.py [--list]    --list also names the frames
 """
 
@@ -210,12 +211,15 @@ async def main(shows_names: bool) -> bool:
     server = f"[servers.adder]\ncommand = {json.dumps(COMMAND)}\nargs = ['serve']\ncwd = 'server'\n"
     async with AsyncExitStack() as stack:
         inline, threaded = await stack.enter_async_context(in_process())
-        script = {"toolrun.toml": '[workers]\ncache = "cache"\n', "tools/add.py": SCRIPT}
-        stdio = {"toolrun.toml": server, "server/toolrun.toml": "", "server/tools/adder.py": TOOLS}
+        off = "[journal]\nenabled = false\n"
+        recorded = {"toolrun.toml": '[workers]\ncache = "cache"\n', "tools/add.py": SCRIPT}
+        script = {**recorded, "toolrun.toml": f"{off}{recorded['toolrun.toml']}"}
+        stdio = {"toolrun.toml": f"{off}{server}", "server/toolrun.toml": "", "server/tools/adder.py": TOOLS}
         calls = {
             "in-process, async": inline,
             "in-process, in a thread": threaded,
             "script worker": await stack.enter_async_context(project(script, "add")),
+            "script worker, with its journal": await stack.enter_async_context(project(recorded, "add")),
             "MCP stdio": await stack.enter_async_context(project(stdio, "add")),
             "HTTP in": await stack.enter_async_context(http_in()),
         }

@@ -2,7 +2,8 @@
 
 The server is the same for all: the SDK's bare low-level one, with so many tools. First each is used as a library in
 this process, with several calls on their way; then toolrun and FastMCP's proxy stand between HTTP and the server, and
-are processes of their own (`gateway.py` has what is measured there). CPU time is given for both sides.
+are processes of their own (`gateway.py` has what is measured there). CPU time is given for both sides. No peer records
+its calls, so toolrun is measured without its journal; with it, which is how `serve` is measured, it has its own rows.
 usage: proxy.py [rounds]
 """
 
@@ -16,8 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -116,11 +118,11 @@ def arguments(tools: int) -> list[str]:
     return ["-c", SERVER, str(tools)]
 
 
-def write_project(root: Path, tools: int) -> Path:
+def write_project(root: Path, tools: int, is_recorded: bool) -> Path:
     """A configuration with the server in it."""
     path = root / "toolrun.toml"
     server = f"[servers.bare]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(arguments(tools))}\n"
-    path.write_text(server)
+    path.write_text(f"{server}[journal]\nenabled = {json.dumps(is_recorded)}\n")
     return path
 
 
@@ -129,9 +131,9 @@ def text_of(result: Any) -> str:
 
 
 @asynccontextmanager
-async def through_toolrun(tools: int) -> AsyncIterator[Call]:
+async def through_toolrun(tools: int, is_recorded: bool = False) -> AsyncIterator[Call]:
     with tempfile.TemporaryDirectory() as directory:
-        async with Runtime.open(write_project(Path(directory), tools)) as runtime:
+        async with Runtime.open(write_project(Path(directory), tools, is_recorded)) as runtime:
             await runtime.ready()
             execute = runtime.executor.execute
 
@@ -185,8 +187,9 @@ async def through_fastmcp_proxy(tools: int) -> AsyncIterator[Call]:
         yield call
 
 
-WAYS = {
+WAYS: dict[str, Callable[[int], AbstractAsyncContextManager[Call]]] = {
     "toolrun": through_toolrun,
+    "toolrun, recorded": partial(through_toolrun, is_recorded=True),
     "SDK client": through_sdk,
     "FastMCP client": through_fastmcp,
     "FastMCP proxy": through_fastmcp_proxy,
@@ -241,8 +244,8 @@ def proxy(kind: str, tools: int) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         if kind == "toolrun":
-            write_project(root, tools)
-            command = [TOOLRUN, "serve", "--http", str(port)]
+            write_project(root, tools, is_recorded=True)
+            command = [TOOLRUN, "serve", "--http", str(port), "--no-token"]
         else:
             command = [sys.executable, "-c", FASTMCP_PROXY, str(port), *arguments(tools)]
         with started(f"{kind}, {tools:,} tools", command, root, port) as server:

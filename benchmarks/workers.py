@@ -1,7 +1,9 @@
 """A call into a worker process: toolrun beside blocking pipes (the limit), a process pool and MCP over stdio.
 
-CPU time is that of both sides together, taken from the clocks of the processes. OneTool's pool is measured too if the
-variable ONETOOL_SRC names the directory with its worker_pool.py, and `loguru` and `uv` are there: it is in no registry.
+CPU time is that of both sides together, taken from the clocks of the processes. Of a call that is recorded it includes
+the journal's: nobody says what the tool does, so its start is committed before it runs (journal.py has more on that).
+OneTool's pool is measured too if the variable ONETOOL_SRC names the directory with its worker_pool.py, and `loguru` and
+`uv` are there: it is in no registry.
 usage: workers.py [rounds]
 """
 
@@ -177,7 +179,9 @@ def write_project(root: Path) -> None:
         ("widefast", '"orjson"', more),
     ):
         (root / "tools" / f"{name}.py").write_text(HEADER.format(dependencies=dependencies, more=extra) + SCRIPT)
-    (root / "toolrun.toml").write_text('[workers]\ncache = "cache"\nmax_workers = 1\nmax_concurrency = 64\n')
+    settings = '[workers]\ncache = "cache"\nmax_workers = 1\nmax_concurrency = 64\n'
+    (root / "recorded.toml").write_text(settings)
+    (root / "toolrun.toml").write_text(f"{settings}[journal]\nenabled = false\n")
 
 
 def add(a: int, b: int) -> int:
@@ -248,13 +252,14 @@ async def main(rounds: int) -> bool:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_project(root)
         runtime = await stack.enter_async_context(Runtime.open(root / "toolrun.toml"))
+        recorded = await stack.enter_async_context(Runtime.open(root / "recorded.toml"))
         execute = runtime.executor.execute
         small = {"a": 1, "b": 2}
 
-        async def pid_of(tool: str) -> int:
-            result = await execute(tool, small)
+        async def pid_of(tool: str, owner: Runtime = runtime) -> int:
+            result = await owner.executor.execute(tool, small)
             assert result.result == 3, result
-            script = next(it for it in runtime.scripts if it.name == tool.partition(".")[0])
+            script = next(it for it in owner.scripts if it.name == tool.partition(".")[0])
             info = script.pool.workers[0].describe()
             assert info is not None
             return int(info.place.split()[1])
@@ -272,6 +277,10 @@ async def main(rounds: int) -> bool:
             "limit: blocking pipes, orjson": (lambda: pipe_orjson.call(**small), [pipe_orjson.process.pid]),
             "toolrun, json": (lambda: execute("plain.add", small), [await pid_of("plain.add")]),
             "toolrun, orjson": (lambda: execute("fast.add", small), [await pid_of("fast.add")]),
+            "toolrun, json, recorded": (
+                lambda: recorded.executor.execute("plain.add", small),
+                [await pid_of("plain.add", recorded)],
+            ),
             "ProcessPoolExecutor": (lambda: loop.run_in_executor(pool, add, 1, 2), pool_pids),
             "MCP SDK over stdio": (mcp_call, [mcp_pid]),
         }

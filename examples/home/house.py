@@ -19,8 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo_broker import DemoBroker, DemoError, open_demo_broker
 from devices import Simulation
-from house_place import DemoError, Place, open_place
 from house_screen import Complaints, Screen
 from house_steps import Check, Conversation, Scene
 from house_watch import watch
@@ -54,16 +54,16 @@ class Options:
     verbose: bool
 
 
-def configure(place: Place, options: Options) -> Config:
-    """The configuration of the example, with the place and the interpreter of this demo."""
+def configure(broker: DemoBroker, options: Options) -> Config:
+    """The configuration of the example, with the broker and the interpreter of this demo."""
     ours = {
         "HOME_PYTHON": sys.executable,
-        "MQTT_URL": place.url,
-        "ZWAVE_PREFIX": place.zwave,
+        "MQTT_URL": broker.url,
+        "ZWAVE_PREFIX": broker.zwave,
         "ZWAVE_REPORT_TIMEOUT": REPORT_TIMEOUT,
     }
     config = load_config(HOME / "toolrun.toml", environ={**os.environ, **ours}, overrides={})
-    voice = replace(config.voice, prefix=place.voice, speech_out="espeak" if options.speaks else "")
+    voice = replace(config.voice, prefix=broker.voice, speech_out="espeak" if options.speaks else "")
     return replace(config, voice=voice)
 
 
@@ -73,13 +73,13 @@ async def live(options: Options, screen: Screen) -> list[str]:
     def on_progress(line: str) -> None:
         screen.fact("script", line)
 
-    async with open_place(options.port, os.environ) as place:
-        whose = "started by the demo" if place.is_ours else "as MQTT_URL says"
-        screen.fact("broker", f"{place.address}, {whose}; hears what is published to {place.voice}/utterance")
-        config = configure(place, options)
+    async with open_demo_broker(options.port, os.environ) as broker:
+        whose = "started by the demo" if broker.is_ours else "as MQTT_URL says"
+        screen.fact("broker", f"{broker.address}, {whose}; hears what is published to {broker.voice}/utterance")
+        config = configure(broker, options)
         async with (
-            Simulation.open(place.url, prefix=place.zwave) as house,
-            watch(place.address, place.zwave, screen.broker) as seen,
+            Simulation.open(broker.url, prefix=broker.zwave) as house,
+            watch(broker.address, broker.zwave, screen.broker) as seen,
             Runtime.open(config, observers=(screen,), on_progress=on_progress) as runtime,
         ):
             screen.fact("devices", f"{', '.join(it.name for it in house.devices)} (simulated)")
@@ -89,7 +89,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
             await runtime.ready()
             show_tools(screen, runtime)
             client = await asyncio.to_thread(find_model, options.model, runtime, screen, is_check=options.is_check)
-            scene = Scene(screen, place, house, Conversation(seen.settle))
+            scene = Scene(screen, broker, house, Conversation(seen.catch_up))
             return await converse(scene, client, config, is_check=options.is_check)
 
 
@@ -122,7 +122,7 @@ async def converse(scene: Scene, client: ModelClient, config: Config, *, is_chec
 
     screen, check = scene.screen, Check(scene)
     lines = check.lines() if is_check else typed_lines(scene)
-    sources = Sources((RECORDING,), lines, broker=scene.place.address)
+    sources = Sources((RECORDING,), lines, broker=scene.broker.address)
     screen.heading(f"{'1  ' if is_check else ''}A recording is played to the gateway: {RECORDING.name}")
     await run_gateway(client, config, sources, [scene.talk.tell, screen.tell], warn)
     return check.failed

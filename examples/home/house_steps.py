@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from demo_broker import DemoBroker
 from devices import Simulation
-from house_place import Place
 from house_screen import Screen
 
 from toolrun.clients import ToolFinished
@@ -22,7 +22,7 @@ PATIENCE = 120.0
 class Conversation:
     """A listener that remembers the last utterance, and can be waited for."""
 
-    settle: Callable[[], Awaitable[None]]
+    catch_up: Callable[[], Awaitable[None]]
     """Waits for whatever else an answer brings with it."""
     heard: int = 0
     answered: int = 0
@@ -48,7 +48,7 @@ class Conversation:
         while self.heard < heard or self.answered < self.heard:
             self._news.clear()
             await self._news.wait()
-        await self.settle()
+        await self.catch_up()
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Scene:
     """What those who speak have around them."""
 
     screen: Screen
-    place: Place
+    broker: DemoBroker
     house: Simulation
     talk: Conversation
 
@@ -149,8 +149,8 @@ class Check:
                 await house.misbehave(step.breaks, "normal")
 
     async def _publish(self, text: str) -> None:
-        async with self.scene.place.address.client() as client:
-            await client.publish(f"{self.scene.place.voice}/utterance", text, qos=1)
+        async with self.scene.broker.address.client() as client:
+            await client.publish(f"{self.scene.broker.voice}/utterance", text, qos=1)
 
     async def _judge(self, step: Step, heard: int) -> None:
         screen, talk = self.scene.screen, self.scene.talk

@@ -30,7 +30,7 @@ class Watch:
         self._mark = 0
         self._has_come = asyncio.Event()
 
-    async def settle(self) -> None:
+    async def catch_up(self) -> None:
         """Wait until everything that has been published by now is told: messages arrive in their order."""
         self._mark += 1
         self._has_come.clear()

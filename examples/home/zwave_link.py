@@ -24,7 +24,7 @@ log = logging.getLogger("zwave")
 
 QUIET = 0.5
 """Seconds without a message after which what the broker had kept for us has arrived."""
-SETTLING_LIMIT = 3.0
+READY_LIMIT = 3.0
 LONGEST_DELAY = 10.0
 
 
@@ -47,7 +47,7 @@ class Link:
         self._client: aiomqtt.Client | None = None
         self._problem = "not connected yet"
         self._connected_at = self._heard_at = 0.0
-        self._is_settled = False
+        self._is_ready = False
         self._nodes_asked: set[str] = set()
         """The gateways whose list of nodes is still to come."""
         self._watchers: dict[ValueAddress, set[asyncio.Queue[Reading | None]]] = {}
@@ -92,7 +92,7 @@ class Link:
         log.info("connected to %s, listening to %s/#", self.address, self.prefix)
         self._client = client
         self._connected_at = self._heard_at = asyncio.get_running_loop().time()
-        self._is_settled = False
+        self._is_ready = False
 
     def _lost(self, problem: str) -> None:
         if self._client is not None:
@@ -135,16 +135,16 @@ class Link:
         if question is not None and not question.done():
             question.set_result(answer)
 
-    async def settle(self) -> House:
+    async def ready(self) -> House:
         """The house, once what the broker had kept has arrived. Raises HomeError while there is no broker."""
         loop = asyncio.get_running_loop()
         while True:
             self._connection()
-            limit = self._connected_at + SETTLING_LIMIT - loop.time()
+            limit = self._connected_at + READY_LIMIT - loop.time()
             quiet = self._heard_at + QUIET - loop.time()
             remaining = min(limit, QUIET if self._nodes_asked else quiet)
-            self._is_settled = self._is_settled or remaining <= 0
-            if self._is_settled:
+            self._is_ready = self._is_ready or remaining <= 0
+            if self._is_ready:
                 return self.house
             await asyncio.sleep(remaining)
 

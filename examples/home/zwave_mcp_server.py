@@ -104,7 +104,7 @@ class Answer:
 
 
 async def list_devices(link: Link, arguments: NoArguments) -> Answer:
-    devices = (await link.settle()).devices()
+    devices = (await link.ready()).devices()
     lines = [f"{len(devices)} Z-Wave devices:" if devices else "No Z-Wave device is known."]
     for device in devices:
         facts: list[str] = [device.kind]
@@ -118,7 +118,7 @@ async def list_devices(link: Link, arguments: NoArguments) -> Answer:
 
 
 async def control_device(link: Link, arguments: ControlArguments) -> Answer:
-    device = (await link.settle()).find(arguments.deviceName)
+    device = (await link.ready()).find(arguments.deviceName)
     address = device.switch()
     value, is_wanted, wish = plan(device, arguments)
     report = await link.command(device, address, value, is_wanted)
@@ -159,7 +159,7 @@ def plan(device: Device, arguments: ControlArguments) -> tuple[JSON, Callable[[J
 
 
 async def get_sensor_data(link: Link, arguments: DeviceArguments) -> Answer:
-    device = (await link.settle()).find(arguments.deviceName)
+    device = (await link.ready()).find(arguments.deviceName)
     found = device.measurements()
     lines = [f"{device.title}, {device.kind}"]
     if device.kind in ("dimmer", "switch"):
@@ -175,7 +175,7 @@ async def get_sensor_data(link: Link, arguments: DeviceArguments) -> Answer:
 
 
 async def check_health(link: Link, arguments: HealthArguments) -> Answer:
-    house = await link.settle()
+    house = await link.ready()
     if arguments.deviceName is not None:
         return await check_device(link, house.find(arguments.deviceName))
     devices = house.devices()

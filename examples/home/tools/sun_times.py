@@ -4,7 +4,7 @@
 #
 # [tool.toolrun]
 # timeout = 10             # seconds; then the process is killed
-# idempotent = true
+# effects = "none"
 # ///
 """When the sun rises and sets at the house: a script. It has a package of its own, and runs in a process of its own."""
 

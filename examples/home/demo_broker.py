@@ -21,7 +21,7 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class DemoBroker:
     """A broker, and the beginnings of the topics there."""
 
     url: str
@@ -32,7 +32,7 @@ class Place:
 
 
 @asynccontextmanager
-async def open_place(port: int | None, environ: Mapping[str, str]) -> AsyncIterator[Place]:
+async def open_demo_broker(port: int | None, environ: Mapping[str, str]) -> AsyncIterator[DemoBroker]:
     """The broker that MQTT_URL names, or, with a port or without that variable, one of our own. Raises DemoError.
 
     A broker that is not ours may belong to a real house: there all topics are our own, and nothing stays on it.
@@ -41,7 +41,7 @@ async def open_place(port: int | None, environ: Mapping[str, str]) -> AsyncItera
     if not url:
         try:
             async with open_broker(port or 0) as url:
-                yield Place(url, BrokerAddress.parse(url), is_ours=True)
+                yield DemoBroker(url, BrokerAddress.parse(url), is_ours=True)
         except BrokerError as error:
             raise DemoError(
                 f"The demo's broker does not start: {error}. Choose another --port, or name a broker in MQTT_URL."
@@ -50,7 +50,7 @@ async def open_place(port: int | None, environ: Mapping[str, str]) -> AsyncItera
     address = await _reach(url)
     own = f"toolrun-demo-{os.getpid()}"
     try:
-        yield Place(url, address, is_ours=False, zwave=f"{own}/zwave", voice=f"{own}/voice")
+        yield DemoBroker(url, address, is_ours=False, zwave=f"{own}/zwave", voice=f"{own}/voice")
     finally:
         with suppress(MqttError):
             await sweep(address, own, [f"{CONTROL}/{device.path}" for device in demo_house()])
