@@ -9,12 +9,17 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from time import monotonic
 from types import FrameType, TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 Reaction: TypeAlias = Callable[["Interrupt"], None]
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 """As `signal.signal` takes and returns it."""
+
+
+_SAME_SIGNAL: Final = 0.2
+"""Seconds in which a second SIGTERM is the first one: `timeout` signals its child, and then the whole group."""
 
 
 class Interrupt:
@@ -40,7 +45,8 @@ class Interrupt:
         self._signals = signals
         self._timer = threading.Timer(grace, self._be_overdue)
         self._timer.daemon = True
-        self._is_settled = False
+        self._has_ended = False
+        self._came_at = 0.0
         self._before: dict[signal.Signals, _Handler] = {}
 
     def __enter__(self) -> Self:
@@ -52,21 +58,22 @@ class Interrupt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.settle()
+        self.work_ended()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def settle(self) -> None:
+    def work_ended(self) -> None:
         """The work has ended: there is nothing to cancel any more."""
-        self._is_settled = True
+        self._has_ended = True
         self._timer.cancel()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            self._on_repeat(self)
+            if number != signal.SIGTERM or monotonic() - self._came_at > _SAME_SIGNAL:
+                self._on_repeat(self)
             return
-        self.signal = signal.Signals(number)
-        if not self._is_settled:
+        self.signal, self._came_at = signal.Signals(number), monotonic()
+        if not self._has_ended:
             self._timer.start()
             self._cancel()
 

@@ -9,9 +9,11 @@ import json
 import logging
 import re
 from datetime import UTC, datetime
+from functools import partial
 from textwrap import dedent
-from typing import Final
+from typing import Final, TextIO
 
+from toolrun.cli.held_output import held_output
 from toolrun.cli.output import paint
 from toolrun.config.model import LogSettings
 from toolrun.logger import Indented, clean, format_exception
@@ -25,13 +27,20 @@ def set_up_log(config: LogSettings, verbosity: int) -> None:
     """Log to stderr from the configured level, or from a lower one if -v asks for it."""
     configured: int = logging.getLevelNamesMapping()[config.level.upper()]
     level = min(configured, _LEVELS[min(verbosity, 2)])
-    handler = logging.StreamHandler()
+    handler = StderrHandler()
     handler.setFormatter(JSONFormatter() if config.format == "json" else LineFormatter(level))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.raiseExceptions = False  # no tracebacks for log lines that cannot be written
     if level > logging.INFO:
         # The commands print the outcome of the call themselves.
         logging.getLogger("toolrun.call").setLevel(logging.CRITICAL)
+
+
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes records to stderr, later if a question stands there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        held_output.write(partial(super().emit, record))
 
 
 class LineFormatter(logging.Formatter):
@@ -89,3 +98,17 @@ _UNPRINTABLE: Final = re.compile(
 
 def _escaped(match: re.Match[str]) -> str:
     return json.dumps(match[0])[1:-1]
+
+
+class Collector(logging.Handler):
+    """Collects log messages while the tools are loaded, to show them among the checks."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not any(
+            hasattr(record, it) for it in ("secret", "server", "journal", "pins", "file")
+        ):  # those have their own checks
+            self.messages.append(record.getMessage())

@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from toolrun.cli.command_runner import end_loop, open_runtime
 from toolrun.cli.exit import INTERRUPTED
 from toolrun.cli.interrupt import Interrupt
 from toolrun.cli.options import Options
-from toolrun.cli.session import end_loop
 from toolrun.config.model import Config
+from toolrun.execution.approval import OnApproval
 from toolrun.runtime import Runtime
 
 T = TypeVar("T")
@@ -39,10 +40,20 @@ class LoopThread:
 
     runtime: Runtime
 
-    def __init__(self, options: Options, config: Config, on_progress: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        config: Config,
+        on_progress: Callable[[str], None] | None,
+        consumer: str = "",
+        on_approval: OnApproval | None = None,
+    ) -> None:
+        """`consumer` is who the journal says makes the calls, `on_approval` who is asked about them."""
         self._options = options
+        self._consumer = consumer
         self._config = config
         self._on_progress = on_progress
+        self._on_approval = on_approval
         self._loop = asyncio.new_event_loop()
         self._threads = ThreadPoolExecutor()  # for tools that use asyncio.to_thread
         self._loop.set_default_executor(self._threads)
@@ -102,7 +113,10 @@ class LoopThread:
             self._host.result()
 
     async def _keep_open(self, opened: asyncio.Event) -> None:
-        async with Runtime.open(self._config, on_progress=self._on_progress) as runtime:
+        opening = open_runtime(
+            self._options, self._config, self._on_progress, self._consumer, on_approval=self._on_approval
+        )
+        async with opening as runtime:
             self.runtime = runtime
             opened.set()
             await self._leaving.wait()

@@ -6,11 +6,25 @@ Imported by `toolrun --help`, so it imports nothing but click.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    from toolrun.recording.recording_observer import Recorder
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RecordOptions:
+    """What `toolrun record` asks of the command that it runs."""
+
+    def __init__(self, file: str, *, overwrite: bool, with_secrets: bool) -> None:
+        self.file = file
+        self.overwrite = overwrite
+        self.with_secrets = with_secrets
+        self.recorder: Recorder | None = None
+        """What records, once the tools of the command are open."""
 
 
 class Options:
@@ -21,8 +35,18 @@ class Options:
         """The path given with --config."""
         self.verbosity = 0
         """The number of -v."""
+        self.asks = False
+        """Whether the command asks the person at the terminal about tools whose definitions have changed."""
         self.is_stuck = False
         """Whether tasks are left that do not end."""
+        self.record: RecordOptions | None = None
+        """Set by `toolrun record`: the calls are recorded."""
+
+    def command_line(self, *words: str) -> str:
+        """A command for the user to run, as a shell wants it, with the configuration that this run has."""
+        from shlex import join
+
+        return join(["toolrun", *(() if self.config is None else ("--config", self.config)), *words])
 
 
 def shared_options(envvar: str | None = None) -> Callable[[F], F]:

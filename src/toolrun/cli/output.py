@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 import click
 
 from toolrun.cli.exit import READER_GONE
+from toolrun.cli.held_output import held_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from toolrun.json import JSON
+
+
+_OURS: Final = ("toolrun:", "debug", "info", "warning", "error", "critical")
+"""What a line of ours on stderr begins with, unless with the time."""
 
 
 class Column(NamedTuple):
@@ -48,30 +53,39 @@ class Output:
         """Print a part of a text that is still arriving, in the same way."""
         self._write(terminal_safe(text) if self.is_terminal else text)
 
-    def json(self, value: JSON) -> None:
-        """Print a value as JSON: indented on a terminal, on one line in a pipe."""
+    def json(self, value: JSON, *, is_line: bool = False) -> None:
+        """Print a value as JSON: indented on a terminal, on one line in a pipe or if it is one of many."""
         import json
 
         is_unicode = (self._stream.encoding or "").lower().replace("-", "").startswith("utf")
-        self.text(json.dumps(value, ensure_ascii=not is_unicode, indent=2 if self.is_terminal else None))
+        indent = 2 if self.is_terminal and not is_line else None
+        self.text(json.dumps(value, ensure_ascii=not is_unicode, indent=indent))
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Print rows: aligned with spaces in a pipe, with headings and colours on a terminal."""
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], above: Sequence[int] = ()) -> list[int]:
+        """Print rows: aligned with spaces in a pipe, with headings and colours on a terminal.
+
+        `above` are the widths of a table that these rows continue. Returns the widths of this one.
+        """
+        least = above or [0] * len(columns)
+        widths = [max([width, *(len(row[place]) for row in rows)]) for place, width in enumerate(least)]
         if not self.is_terminal:
-            widths = [max((len(row[place]) for row in rows), default=0) for place in range(len(columns))]
             for row in rows:
                 cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
                 self._write("  ".join(cells).rstrip() + "\n")
-            return
+            return widths
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-        for column in columns:
-            table.add_column(column.title, style=column.style, no_wrap=not column.wraps, overflow="fold")
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim", show_header=not above)
+        for column, width in zip(columns, least, strict=True):
+            fixed = None if column.wraps else width
+            table.add_column(
+                column.title, style=column.style, no_wrap=not column.wraps, overflow="fold", min_width=fixed
+            )
         for row in rows:
             table.add_row(*(Text(terminal_safe(cell)) for cell in row))
         self.rich(table)
+        return widths
 
     def rich(self, *parts: RenderableType) -> None:
         """Print renderables of rich. For a terminal only."""
@@ -117,21 +131,27 @@ def complain(message: str, *, after_echo: bool = False) -> None:
     """Print an error on stderr. `after_echo`: the terminal has just shown ^C."""
     if sys.stderr is None:
         return
-    is_terminal = sys.stderr.isatty()
-    line = f"{paint('toolrun:', 'red')} {terminal_safe(message) if is_terminal else message}\n"
-    try:
-        sys.stderr.write(f"\n{line}" if after_echo and is_terminal else line)
-        sys.stderr.flush()
-    except OSError:
-        pass  # nobody reads stderr
+    # Also in a file: it may be shown on a terminal later, and no further line may look like one of ours.
+    from toolrun.text import one_line
+
+    first, *rest = (one_line(it) for it in message.expandtabs().replace("\r\n", "\n").split("\n"))
+    text = "\n".join([first, *(f"  {it}" if it.startswith(_OURS) or it[:1].isdecimal() else it for it in rest)])
+    line = f"{paint('toolrun:', 'red')} {text}\n"
+    line = f"\n{line}" if after_echo and sys.stderr.isatty() else line
+    held_output.write(lambda: print_on_stderr(line))
 
 
 def inform(line: str) -> None:
     """Print a line about progress on stderr."""
+    held_output.write(lambda: print_on_stderr(f"{paint(terminal_safe(line), 'bright_black')}\n"))
+
+
+def print_on_stderr(text: str) -> None:
+    """Print a text as it is, at once."""
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(f"{paint(terminal_safe(line), 'bright_black')}\n")
+        sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
         pass  # nobody reads stderr

@@ -33,7 +33,15 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "ask": Entry("ask", "Ask a model, which may use the tools."),
     "chat": Entry("chat", "Talk with a model, which may use the tools."),
     "voice": Entry("voice", "Answer spoken commands with a model and the tools."),
+    "log": Entry("log", "List the calls that were made."),
+    "show": Entry("show", "Show one call with everything that is known of it."),
+    "replay": Entry("replay", "Make a call again, and show what is different."),
+    "stats": Entry("stats", "Count calls and failures, and time them, by tool."),
+    "effects": Entry("effects", "List the calls that may have acted, and settle them."),
+    "approvals": Entry("approvals", "List the calls that wait for approval, and answer."),
+    "trust": Entry("trust", "Show which tools of MCP servers have changed, and accept that."),
     "serve": Entry("serve", "Offer the tools to MCP clients."),
+    "record": Entry("record", "Record the calls of another command, for tests."),
     "import": Entry("import_", "Copy MCP servers from the configuration of other programs."),
     "install": Entry("install", "Add toolrun to the configuration of an MCP client."),
     "new": Entry("new", "Create a new tool from a template."),
@@ -101,8 +109,8 @@ def _guarded(args: Sequence[str] | None, options: Options) -> int:
     try:
         code: Any = program.main(args, prog_name="toolrun", standalone_mode=False, obj=options)
         return int(code or 0)
-    except click.Abort:
-        complain("interrupted", after_echo=True)
+    except click.Abort as abort:
+        complain("\n".join(["interrupted", *abort.args]), after_echo=True)
         return INTERRUPTED
     except click.ClickException as error:
         complain(_usage(error))

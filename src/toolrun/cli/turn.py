@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from toolrun.cli.output import Output, inform
-from toolrun.clients.choice import Choice, open_client
+from toolrun.clients.choice import PROVIDERS, Choice, choose, open_client, parse_model
 from toolrun.clients.turn_event import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import Config, ModelSettings
-from toolrun.errors import SideEffects
+from toolrun.errors import ErrorKind, SideEffects, UsageError
+from toolrun.journal.history import PastConversation, open_history
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
@@ -60,6 +61,32 @@ def model_settings(config: Config, system: str | None) -> ModelSettings:
     return config.model if system is None else replace(config.model, system=system)
 
 
+def choose_model(settings: ModelSettings, named: str | None, past: PastConversation | None) -> Choice:
+    """The model that the user names, or the one with which a conversation was held, or the default. May block."""
+    is_known = past is not None and past.model != settings.use and past.model.partition(":")[0] in PROVIDERS
+    if named is None and past is not None and is_known:
+        return replace(parse_model(past.model, "the conversation"), why="the conversation was held with it")
+    return choose(settings, os.environ, named)
+
+
+def find_conversation(config: Config, name: str, *, consumer: str = "", must_exist: bool) -> PastConversation | None:
+    """The stored conversation of that name; with an empty name the last one of the consumer. Raises UsageError."""
+    if config.path is None or not (config.journal.enabled and config.journal.conversations):
+        why = "there is no toolrun.toml here" if config.path is None else f"{config.path} switches that off"
+        raise UsageError(f"Conversations are kept in the journal of a project, and {why}.")
+    path = config.root / config.journal.path
+    if not must_exist and not path.exists():
+        return None
+    with open_history(path) as history:
+        found = history.conversation(name) if name else history.last_conversation(consumer)
+        if found is None and must_exist:
+            if name:
+                raise UsageError(history.unknown_conversation(name))
+            busy = history.busy_conversation(consumer)
+            raise UsageError(f"There is no conversation that could be continued{f': {busy}' if busy else ''}.")
+    return found
+
+
 async def open_model(runtime: Runtime, choice: Choice, settings: ModelSettings) -> ModelClient:
     """The client for a model. Raises ToolrunError."""
     if choice.provider == "local":
@@ -71,11 +98,11 @@ async def open_model(runtime: Runtime, choice: Choice, settings: ModelSettings) 
 
 async def wait_for_servers(runtime: Runtime) -> None:
     """Wait a while until every MCP server has connected or failed, and say so if there is something to wait for."""
-    waiting = [server.name for server in runtime.servers if not server.settled.is_set()]
+    waiting = [server.name for server in runtime.servers if not server.first_attempts_over.is_set()]
     if waiting:
         inform(f"Connecting to {', '.join(waiting)}")
         await runtime.ready(timeout=_SERVER_TIME)
-        if late := [server.name for server in runtime.servers if not server.settled.is_set()]:
+        if late := [server.name for server in runtime.servers if not server.first_attempts_over.is_set()]:
             inform(f"Still connecting: {', '.join(late)}; their tools become available when they connect")
 
 
@@ -132,12 +159,15 @@ class Display:
         return _short(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str))
 
     def _outcome(self, result: ToolResult) -> str:
-        text = _short(self._redactor.hide(result.error or "" if not result.success else result.text))
+        text = self._redactor.hide(result.error or "" if not result.success else result.text)
+        if result.error_kind is not ErrorKind.IN_DOUBT:  # which says what to do about it
+            text = _short(text)
         took = f"({result.execution_time_ms:.0f} ms)"
         if result.success:
             return f"→ {text} {took}"
         if result.side_effects is SideEffects.NOT_STARTED:
-            return f"was not run: {text}"
+            said = f"Tool '{result.tool_name}' was not run: "
+            return f"was not run: {text.removeprefix(said)}"
         return f"failed: {text} {took}"
 
 

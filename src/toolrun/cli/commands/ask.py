@@ -4,44 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from dataclasses import asdict
 
 import click
 
+from toolrun.cli.approval_prompt import terminal_prompt
+from toolrun.cli.command_runner import run_with_tools
+from toolrun.cli.definition_question import DefinitionQuestions, can_ask
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain
-from toolrun.cli.session import run_with_tools
-from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
-from toolrun.clients.choice import Choice, choose
+from toolrun.cli.turn import (
+    Display,
+    choose_model,
+    find_conversation,
+    model_options,
+    model_settings,
+    open_model,
+    wait_for_servers,
+)
+from toolrun.clients.choice import Choice
 from toolrun.clients.model_error import ModelError
 from toolrun.clients.sendable import sendable_json
 from toolrun.clients.turn_event import Done, Ended, Reply, ToolFinished, Usage
 from toolrun.execution.failure import text_of
+from toolrun.journal.settlement import person
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
 
 
 @click.command(name="ask")
-@click.argument("question")
+@click.argument("question", required=False)
+@click.option(
+    "--conversation",
+    metavar="ID",
+    help="Keep the conversation under this ID, or go on with it. Without QUESTION, "
+    "finish its last answer, which a crash has cut off.",
+)
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer, its calls and its token usage as JSON.")
 @shared_options()
 @click.pass_obj
-def command(options: Options, question: str, model: str | None, system: str | None, as_json: bool) -> int:
+def command(
+    options: Options,
+    question: str | None,
+    conversation: str | None,
+    model: str | None,
+    system: str | None,
+    as_json: bool,
+) -> int:
     """Ask a model, which may use the tools, and print its answer.
 
-    QUESTION is one argument, so it needs quotes; - reads it from stdin. Tool calls are shown on stderr.
+    QUESTION is one argument, so it needs quotes; - reads it from stdin. Tool calls are shown on stderr. On a terminal
+    you are asked before a call that needs your approval; elsewhere such a call is refused.
 
     Exit code: 0 the model answered, 1 it failed, refused or said nothing, 2 there is no usable model.
     """
     output = claim_stdout()
-    ask = _Question(model, system, output, as_json=as_json)
+    options.asks = can_ask()
+    ask = _Question(model, system, conversation, output, as_json=as_json)
     try:
-        ask.question = _read(question)
-        return run_with_tools(options, ask.answer)
+        ask.question = None if question is None and conversation else _read(question)
+        return run_with_tools(options, ask.answer, on_approval=ask.prompt)
     except click.exceptions.Exit:
         raise
     except Exception as error:  # of any kind: it is explained on stderr as always, and is JSON for programs
@@ -52,9 +77,14 @@ def command(options: Options, question: str, model: str | None, system: str | No
 class _Question:
     """One question, its answer, and what was done on the way."""
 
-    def __init__(self, model: str | None, system: str | None, output: Output, *, as_json: bool) -> None:
-        self.question = ""
+    def __init__(
+        self, model: str | None, system: str | None, conversation: str | None, output: Output, *, as_json: bool
+    ) -> None:
+        self.question: str | None = ""
+        """None: the last one of the conversation."""
+        self.prompt = terminal_prompt()
         self._model = model
+        self._conversation = conversation
         self._system = system
         self._output = output
         self._as_json = as_json
@@ -62,15 +92,29 @@ class _Question:
         self._calls: list[ToolFinished] = []
 
     async def answer(self, runtime: Runtime) -> int:
+        if self.prompt is not None:
+            self.prompt.runtime = runtime
         settings = model_settings(runtime.config, self._system)
-        self._choice = await asyncio.to_thread(choose, settings, os.environ, self._model)
+        past, id = None, self._conversation
+        if id is not None:
+            past = find_conversation(runtime.config, id, must_exist=self.question is None)
+        self._choice = await asyncio.to_thread(choose_model, settings, self._model, past)
         client = await open_model(runtime, self._choice, settings)
         await wait_for_servers(runtime)
+        for change in await asyncio.to_thread(lambda: list(DefinitionQuestions().accepted(runtime.changes))):
+            await runtime.accept(change, person())
         redactor = Redactor(runtime.config.secrets.values())
         display = Display(self._output, redactor, streams=self._output.is_terminal, prints_answer=not self._as_json)
         ended = Ended.EMPTY
         try:
-            async with contextlib.aclosing(client.stream(self.question)) as events:
+            async with contextlib.AsyncExitStack() as stack:
+                stored = None
+                if id is not None:
+                    opening = client.open_conversation(id, must_exist=past is not None, any_model=True)
+                    stored = await stack.enter_async_context(await opening)
+                    stored.change_model(str(self._choice))
+                turn = client.turn(self.question, conversation=stored)
+                events = await stack.enter_async_context(contextlib.aclosing(turn.stream()))
                 async for event in events:
                     display.show(event)
                     if isinstance(event, ToolFinished):
@@ -89,7 +133,8 @@ class _Question:
         if self._as_json:
             calls = [_call(finished) for finished in reply.calls]
             parts = {"text": reply.text, "calls": calls, "usage": asdict(reply.usage), "ended": str(reply.ended)}
-            self._output.json(sendable_json({**parts, "model": str(self._choice)}))
+            kept = {"conversation": reply.conversation} if reply.conversation else {}
+            self._output.json(sendable_json({**parts, "model": str(self._choice), **kept}))
 
     def show_failure(self, error: Exception) -> None:
         """Print an object with the keys of an answer, and the error."""
@@ -107,7 +152,9 @@ class _Question:
         self._output.json(sendable_json(parts))
 
 
-def _read(question: str) -> str:
+def _read(question: str | None) -> str:
+    if question is None:
+        raise click.UsageError("Missing argument 'QUESTION'.", click.get_current_context())
     if question != "-":
         text = question
     elif sys.stdin is None:
@@ -122,4 +169,4 @@ def _read(question: str) -> str:
 def _call(finished: ToolFinished) -> dict[str, object]:
     arguments = finished.call.arguments
     given: object = dict(arguments) if isinstance(arguments, dict) else str(arguments)
-    return {"arguments": given, **finished.result.to_dict()}
+    return {"arguments": given, **finished.result.to_dict(full=True)}

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import sys
 from dataclasses import replace
+from time import monotonic
 from typing import Final
 
 import click
 
+from toolrun.cli.approval_prompt import always_yes, terminal_prompt
+from toolrun.cli.argument_pairs import read_arguments
+from toolrun.cli.command_runner import ready_for, run_with_tools
 from toolrun.cli.exit import FAILED, OK, USAGE
 from toolrun.cli.options import Options, shared_options
-from toolrun.cli.output import Output, claim_stdout, complain
-from toolrun.cli.session import run_with_tools
+from toolrun.cli.output import Output, claim_stdout, complain, inform
+from toolrun.cli.running_server import find_server, url_option
 from toolrun.errors import ErrorKind, SideEffects
-from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.result import ToolResult, render
-from toolrun.runtime import Runtime
+from toolrun.runtime import Runtime, read_config
 from toolrun.tools.context import Progress
 
 logger = get_logger("toolrun")
 
-_PAIR: Final = re.compile(r"(?P<name>[^=]+?)(?P<sign>:?=)(?P<value>.*)", re.DOTALL)
+_MOMENT: Final = 0.001
+"""Seconds for a tool that is not there, when the time is up."""
 _REFUSED: Final = (ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS)
 
 
@@ -38,10 +39,22 @@ def _check_seconds(ctx: click.Context, option: click.Parameter, seconds: float |
 @click.argument("tool")
 @click.argument("arguments", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON, also for a failed call.")
+@click.option("--key", metavar="KEY", help="Make this call once: a repeat with the same key gets its answer.")
+@click.option("-y", "--yes", is_flag=True, help="Say yes where a rule wants your approval.")
 @click.option("--timeout", metavar="SECONDS", type=float, callback=_check_seconds, help="Give up after this time.")
+@url_option
 @shared_options()
 @click.pass_obj
-def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bool, timeout: float | None) -> int:
+def command(
+    options: Options,
+    tool: str,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    key: str | None,
+    yes: bool,
+    timeout: float | None,
+    url: str | None,
+) -> int:
     """Call TOOL and print its result.
 
     ARGUMENTS are pairs, or one JSON object, or - to read the JSON object from stdin:
@@ -56,64 +69,52 @@ def command(options: Options, tool: str, arguments: tuple[str, ...], as_json: bo
 
     Exit code: 0 success, 1 the tool failed, 2 unknown tool or invalid arguments.
     """
+    if url is not None and key is not None:
+        raise click.UsageError("--key does not go with --url: the journal of this project would not know the call")
     given = read_arguments(arguments)
     output = claim_stdout()
+    config = read_config(options.config)
+    server = None if url is None else find_server(url, config)
+    prompt = None if yes else terminal_prompt()
 
     async def call(runtime: Runtime) -> int:
-        await runtime.ready(tool)  # the start of a server has its own time limit
+        if prompt is not None:
+            prompt.runtime = runtime
+        if server is not None:
+            await server.check(runtime)
+        left = await _time_left(runtime, tool, timeout)
         runtime.executor.limits = replace(runtime.executor.limits, strict=True)  # a person has mistyped the name
-        result = await runtime.executor.execute(tool, given, timeout=timeout, on_progress=_show_progress)
+        result = await runtime.executor.execute(tool, given, timeout=left, on_progress=_show_progress, key=key)
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
-            runtime.log_problems()  # it may be in a file that could not be loaded
-        is_killed = getattr(runtime.manager.get(tool), "isolated", False) is True
+            runtime.log_problems(tool)  # it may be in a file that could not be loaded
+        again = "" if key is None else options.command_line("call", tool, *arguments, "--key", key)
         # Before the runtime closes: what a tool left behind may take a moment to end.
-        return _answer(result, output, as_json, _failure(result, options, is_killed=is_killed))
+        return _answer(result, output, as_json, await _failure(runtime, result, options, again))
 
-    return run_with_tools(options, call, lazy=True)
+    if server is not None:
+        config = server.config(config, is_quiet=not options.verbosity)
+    return run_with_tools(options, call, lazy=True, config=config, on_approval=always_yes if yes else prompt)
+
+
+async def _time_left(runtime: Runtime, tool: str, timeout: float | None) -> float | None:
+    """Wait for the server of the tool. Its start has its own time limit: a tool that has come has all of the time."""
+    began = monotonic()
+    await ready_for(runtime, tool, timeout)
+    return timeout if timeout is None or tool in runtime.manager else max(_MOMENT, began + timeout - monotonic())
 
 
 def _answer(result: ToolResult, output: Output, as_json: bool, failure: str) -> int:
     """Print the result or the failure, and return the exit code."""
     if as_json:
-        output.json(result.to_dict())
+        output.json(result.to_dict(full=True))
     elif result.success:
-        output.text(render(result.result))  # in full: the limit on `result.text` is for models
+        output.text(render(result.shown))  # in full: the limit on `result.text` is for models
+        if result.replayed:
+            inform(f"This is the answer of call {result.recorded_as}, which was made before with the same key.")
     if result.success:
         return OK
     complain(failure)
     return USAGE if result.error_kind in _REFUSED else FAILED
-
-
-def read_arguments(words: tuple[str, ...]) -> dict[str, JSON] | str | bytes:
-    """The arguments of the call: an object, or JSON text for the executor to parse."""
-    if words == ("-",):
-        if sys.stdin is None:
-            raise _usage("- reads the arguments from stdin, which is closed")
-        return sys.stdin.buffer.read().strip() or b"{}"
-    if len(words) == 1 and words[0].lstrip().startswith("{"):
-        return words[0]
-    arguments: dict[str, JSON] = {}
-    for word in words:
-        pair = _PAIR.fullmatch(word)
-        if pair is None:
-            raise _usage(f"'{word}' is neither NAME=VALUE nor a JSON object")
-        name, value = pair["name"], pair["value"]
-        if name in arguments:
-            raise _usage(f"'{name}' is given twice; a list is written {name}:='[\"one\", \"two\"]'")
-        arguments[name] = _parse(name, value) if pair["sign"] == ":=" else value
-    return arguments
-
-
-def _parse(name: str, text: str) -> JSON:
-    try:
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _usage(f"{name}:= needs JSON, but {text!r:.80} is not JSON ({error}); for text write {name}=…") from None
-    return value
-
-
-def _usage(message: str) -> click.UsageError:
-    return click.UsageError(message, click.get_current_context())
 
 
 def _show_progress(progress: Progress) -> None:
@@ -121,14 +122,31 @@ def _show_progress(progress: Progress) -> None:
     logger.info("progress: %g%s %s", progress.progress, total, progress.message)
 
 
-def _failure(result: ToolResult, options: Options, *, is_killed: bool) -> str:
+async def _failure(runtime: Runtime, result: ToolResult, options: Options, again: str) -> str:
+    """What went wrong, and what to do. `again` is the command that makes the same call, if it has a key."""
     is_tool_error = result.error_kind is ErrorKind.TOOL_ERROR
     lines = [f"{result.tool_name} failed: {result.error}" if is_tool_error else result.error or ""]
     if result.detail:
         lines.append(result.detail)
-    if result.side_effects is SideEffects.UNKNOWN:
-        more = "Its process is gone." if is_killed else "It may still act."
-        lines.append(f"It was running when it was abandoned: it may have acted. {more}")
+    if result.side_effects is SideEffects.UNKNOWN and result.error_kind is not ErrorKind.IN_DOUBT:
+        lines.append(await _doubt(runtime, result, options, again))
     if is_tool_error and not options.verbosity:
         lines.append("-v shows where, -vv the traceback.")
     return "\n".join(lines)
+
+
+async def _doubt(runtime: Runtime, result: ToolResult, options: Options, again: str) -> str:
+    if again:
+        return f"It may have acted. Repeat it with its key, so that it is not made twice:\n  {again}"
+    prepared = await runtime.executor.find(result.tool_name)
+    more = ""
+    if result.error_kind in (ErrorKind.TIMEOUT, ErrorKind.CANCELLED, ErrorKind.WORKER_LOST):
+        is_gone = getattr(prepared.tool, "isolated", False) is True
+        more = " Its process is gone." if is_gone else " It may still act."
+    if prepared.is_harmless or result.recorded_as is None:
+        return f"It was running when it was abandoned: it may have acted.{more}"
+    from toolrun.cli.past import settle_command
+    from toolrun.journal.verification import can_verify
+
+    settle = settle_command(result.recorded_as, options, can_verify=can_verify(prepared))
+    return f"It may have acted.{more} Find out, then run: {settle}"

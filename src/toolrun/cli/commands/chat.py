@@ -10,48 +10,84 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from toolrun.cli.approval_prompt import terminal_prompt
+from toolrun.cli.definition_question import DefinitionQuestions, can_ask
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.loop_thread import Interrupted, LoopThread
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
 from toolrun.cli.summary import summarise
-from toolrun.cli.turn import Display, model_options, model_settings, open_model, wait_for_servers
-from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, parse_model
+from toolrun.cli.turn import (
+    Display,
+    choose_model,
+    find_conversation,
+    model_options,
+    model_settings,
+    open_model,
+    wait_for_servers,
+)
+from toolrun.clients.choice import PROVIDERS, Choice, ollama_models, ollama_url, parse_model
 from toolrun.clients.model_error import ModelError
 from toolrun.clients.turn_event import Done
 from toolrun.config.model import ModelSettings
-from toolrun.errors import ToolrunError
+from toolrun.errors import PinError, ToolrunError
+from toolrun.journal.settlement import person
 from toolrun.redaction import Redactor
 from toolrun.runtime import read_config
-from toolrun.text import suggestion
+from toolrun.text import plural, suggestion
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from toolrun.clients.loop import Turn
+    from toolrun.clients.stored_conversation import StoredConversation
 
 _PROMPT: Final = "> "
+_CONSUMER: Final = "chat"
+"""Who the journal says made the calls, and whose conversations can be continued without an id."""
 
 
 @click.command(name="chat")
+@click.option(
+    "--continue",
+    "continued",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value="",
+    help="Go on with the last chat, or with the conversation of this ID.",
+)
 @model_options
 @shared_options()
 @click.pass_obj
-def command(options: Options, model: str | None, system: str | None) -> None:
+def command(options: Options, continued: str | None, model: str | None, system: str | None) -> None:
     """Talk with a model, which may use the tools.
 
     Tool calls are shown as they happen. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help lists the commands.
-    Without a terminal, each line of stdin is a question.
+    You are asked before a call that needs your approval. Without a terminal, each line of stdin is a question, and such
+    calls are refused. In a project the chat is kept: --continue goes on with it, also after a crash.
     """
     config = read_config(options.config)
     set_up_log(config.log, options.verbosity)
     settings = model_settings(config, system)
-    choice = choose(settings, os.environ, model)
+    past = None
+    if continued is not None:
+        past = find_conversation(config, continued, consumer=_CONSUMER, must_exist=True)
+    choice = choose_model(settings, model, past)
     output = claim_stdout()
+    options.asks = can_ask()
     is_watched = sys.stderr is not None and sys.stderr.isatty()
+    prompt = terminal_prompt()
     try:
-        with LoopThread(options, config, inform if is_watched else None) as loop_thread:
-            Chat(loop_thread, output, settings, choice).talk()
+        with LoopThread(options, config, inform if is_watched else None, _CONSUMER, prompt) as loop_thread:
+            if prompt is not None:
+                prompt.runtime = loop_thread.runtime
+            chat = Chat(loop_thread, output, settings, choice, options)
+            try:
+                if past is not None:
+                    chat.go_on(past.name)
+                chat.talk()
+            finally:
+                chat.end()
     except Interrupted:
         raise click.Abort from None
 
@@ -59,16 +95,24 @@ def command(options: Options, model: str | None, system: str | None) -> None:
 class Chat:
     """A conversation at the terminal."""
 
-    def __init__(self, loop_thread: LoopThread, output: Output, settings: ModelSettings, choice: Choice) -> None:
+    def __init__(
+        self, loop_thread: LoopThread, output: Output, settings: ModelSettings, choice: Choice, options: Options
+    ) -> None:
         self._loop_thread = loop_thread
         self._runtime = loop_thread.runtime
         self._output = output
         self._settings = settings
         self._choice = choice
+        self._options = options
         self._client = loop_thread.run(open_model(self._runtime, choice, settings))
         self._redactor = Redactor(self._runtime.config.secrets.values())
         self._history: list[BaseMessage] = []
+        self._stored: StoredConversation | None = None
+        """Where the conversation is kept, once there is something to keep. Then the history is there."""
+        journal = self._runtime.journal
+        self._is_kept = journal is not None and journal.keeps_conversations
         self._is_over = False
+        self._questions = DefinitionQuestions()
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
             "/help": (self._help, "Show the commands."),
             "/tools": (self._tools, "List the tools."),
@@ -93,9 +137,45 @@ class Chat:
             elif text:
                 self._answer(text.strip())
 
-    def _answer(self, question: str) -> None:
+    def go_on(self, id: str) -> None:
+        """Take up a conversation, and finish an answer that a crash has cut off. Raises UsageError."""
+        opening = self._client.open_conversation(id, must_exist=True, any_model=True)
+        stored = self._stored = self._loop_thread.run(opening)
+        stored.change_model(str(self._choice))
+        inform(f"Conversation {id}, with {plural(stored.questions, 'question')} so far.")
+        if stored.was_cut_off and stored.is_unfinished:
+            inform("Its last answer was cut off, and is finished now.")
+            self._answer(None)
+
+    def end(self) -> None:
+        """Let go of the conversation, and say how to go on with it."""
+        if self._stored is not None:
+            self._stored.close()
+            go_on = self._options.command_line("chat", "--continue", self._stored.id)
+            inform(f"To go on with this conversation: {go_on}")
+            self._stored = None
+
+    def _keep(self) -> None:
+        """From now on the conversation is kept, if that is possible."""
+        if self._stored is None and self._is_kept:
+            try:
+                self._stored = self._loop_thread.run(self._client.open_conversation())
+            except (ToolrunError, Interrupted) as error:
+                self._is_kept = False
+                complain(f"this conversation is not kept: {str(error) or 'interrupted'}")
+
+    def _answer(self, question: str | None) -> None:
         display = Display(self._output, self._redactor, streams=True)
-        turn = self._client.turn(question, self._history)
+        try:
+            self._ask_about_changes()
+        except (Interrupted, KeyboardInterrupt):
+            inform("\nInterrupted.")
+            return
+        self._keep()
+        if self._stored is None:
+            turn = self._client.turn(question, self._history)
+        else:
+            turn = self._client.turn(question, conversation=self._stored)
         try:
             self._history = self._loop_thread.run(self._ask(turn, display))
         except Interrupted:
@@ -109,6 +189,17 @@ class Chat:
         except ToolrunError as error:
             display.end_line()
             complain(str(error))
+
+    def _ask_about_changes(self) -> None:
+        """Before a model sees them. Raises Interrupted."""
+        if not self._runtime.servers:
+            return
+        self._loop_thread.run(wait_for_servers(self._runtime))
+        for change in self._questions.accepted(self._runtime.changes):
+            try:
+                self._loop_thread.run(self._runtime.accept(change, person()))
+            except PinError as error:
+                complain(str(error))
 
     async def _ask(self, turn: Turn, display: Display) -> list[BaseMessage]:
         await wait_for_servers(self._runtime)
@@ -141,7 +232,7 @@ class Chat:
             inform("\nThese are the tools available so far.")
         tools = [summarise(self._runtime, tool) for tool in self._runtime.manager]
         if not tools:
-            complain("there are no tools here; write one with 'toolrun new NAME'")
+            complain(f"there are no tools here; write one with '{self._options.command_line('new', 'NAME')}'")
             return
         columns = [Column("TOOL", "bold cyan"), Column("DESCRIPTION", wraps=True)]
         self._output.table(columns, [(tool.name, tool.headline) for tool in tools])
@@ -162,10 +253,13 @@ class Chat:
             complain(f"{str(error) or 'interrupted'}\nThe model is still {self._choice}.")
         else:
             self._choice = choice
+            if self._stored is not None:
+                self._stored.change_model(str(choice))
             inform(f"Switched to {choice}.")
 
     def _new(self, _: str) -> None:
         self._history = []
+        self.end()
         inform("New conversation.")
 
     def _quit(self, _: str) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from toolrun.cli.command_runner import ready_for, run_with_tools
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
-from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import Summary, summarise
 from toolrun.clients.dialect import PROVIDERS, Simplification, for_provider
 from toolrun.errors import ConfigError
+from toolrun.hidden_characters import reveal
 from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.schema import ArgumentSchema
-from toolrun.text import suggestion
+from toolrun.text import close_names, suggestion
+from toolrun.tools.protocol import Tool
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -42,8 +44,9 @@ def command(options: Options, tool: str, provider: str | None, as_json: bool) ->
         return
 
     async def describe(runtime: Runtime) -> Summary:
-        await runtime.ready(tool)
-        return summarise(runtime, _find(runtime, tool))
+        await ready_for(runtime, tool)
+        held = runtime.held.get(tool)
+        return summarise(runtime, _find(runtime, tool) if held is None else held)
 
     summary = run_with_tools(options, describe, lazy=True)
     if as_json:
@@ -52,14 +55,16 @@ def command(options: Options, tool: str, provider: str | None, as_json: bool) ->
         _show(output, summary)
 
 
-def _find(runtime: Runtime, name: str) -> Any:
+def _find(runtime: Runtime, name: str) -> Tool:
     found = runtime.manager.get(name)
     if found is None:
         if reason := runtime.unavailable(name):
             raise ConfigError(f"Tool '{name}' is not available: {reason}")
-        runtime.log_problems()  # it may be in a file that could not be loaded
-        names = [each.name for each in runtime.manager]
-        raise ConfigError(f"Tool '{name}' not found; {suggestion(name, names)}")
+        runtime.log_problems(name)  # it may be in a file that could not be loaded
+        names = [each.name for each in runtime.manager]  # without those of scripts, which were not asked
+        meant = suggestion(name, names) if close_names(name, names) else "`toolrun list` shows all tools"
+        missing = f"\n{more}" if (more := runtime.missing()) else ""
+        raise ConfigError(f"Tool '{name}' not found; {meant}{missing}")
     return found
 
 
@@ -67,7 +72,7 @@ def _sent(options: Options, tool: str, provider: str) -> tuple[dict[str, JSON], 
     """The tool as sent to the provider among all the others, and its simplifications."""
 
     async def convert(runtime: Runtime) -> tuple[dict[str, JSON], list[Simplification]]:
-        await runtime.ready(tool)
+        await ready_for(runtime, tool)
         await runtime.ready(timeout=_WAIT)
         name = _find(runtime, tool).name
         offer = for_provider(runtime.manager, provider)
@@ -86,16 +91,20 @@ def _show_sent(output: Output, sent: dict[str, JSON], report: list[Simplificatio
 
 
 def _show(output: Output, summary: Summary) -> None:
-    parameters = ArgumentSchema(summary.schema).describe()
-    facts = f"Timeout: {summary.timeout:g} s\nSource: {summary.source}"
+    parameters = reveal(ArgumentSchema(summary.said_schema).describe())
+    effects = "" if summary.effects is None else f"\nEffects: {summary.effects}"
+    facts = f"Timeout: {summary.timeout:g} s{effects}\nSource: {summary.source}"
+    if summary.change is not None:
+        state = "held until somebody accepts it" if summary.change.is_held else "not accepted yet"
+        facts = f"{facts}\nChanged: {', '.join(summary.change.parts)}, {state} (toolrun trust)"
     if not output.is_terminal:
-        output.text(f"{summary.name}\n\n{summary.description.strip()}\n\nParameters:\n{parameters}\n\n{facts}")
+        output.text(f"{summary.name}\n\n{summary.said_description.strip()}\n\nParameters:\n{parameters}\n\n{facts}")
         return
     from rich.text import Text
 
     output.rich(
         Text(summary.name, "bold cyan"),
-        Text(terminal_safe(f"\n{summary.description.strip()}\n")),
+        Text(terminal_safe(f"\n{summary.said_description.strip()}\n")),
         Text("Parameters", "bold"),
         *(_parameter(line) for line in terminal_safe(parameters).splitlines()),
         Text(f"\n{facts}", "dim"),

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+import os
 import platform
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Final
 
 import click
 
 from toolrun.builtins import BUILTINS
 from toolrun.cli import exit
+from toolrun.cli.command_runner import run_with_tools
+from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
-from toolrun.cli.session import run_with_tools
+from toolrun.cli.past import gap_of
 from toolrun.cli.summary import relative
-from toolrun.config.model import Config
+from toolrun.config.model import Config, Permissions
 from toolrun.errors import ConfigError
+from toolrun.hidden_characters import reveal
+from toolrun.journal.history import open_history
+from toolrun.journal.housekeeping import MIN_FREE
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.tool_names import settings_names
+from toolrun.processes.sandbox.ground import RUNGS, Ground, find_ground
+from toolrun.processes.sandbox.policy import OFF
 from toolrun.runtime import Runtime, read_config
+from toolrun.scripts.script_sandbox import granted, script_level, ungranted
+from toolrun.scripts.uv import clean_variables
 from toolrun.sources.catalog import DeclaredTool
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.sources.project import is_script
@@ -40,6 +55,7 @@ _COLOURS: Final = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
 _UV_TIMEOUT: Final = 10.0
 _WAIT: Final = 10.0
 """Seconds to wait for MCP servers. One that fails has failed three times by then."""
+_MAX_GAPS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,7 @@ def command(options: Options, as_json: bool, wait: float | None) -> int:
     Each line is ok, a warning or a problem, with what to do about it. Exit code 1 if there is a problem.
     """
     output = claim_stdout()
-    checks = [*_installation(), *_project(options, wait)]
+    checks = [_revealed(it) for it in (*_installation(), *_project(options, wait))]
     is_ok = all(check.status != PROBLEM for check in checks)
     if as_json:
         output.json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
@@ -87,7 +103,14 @@ def _installation() -> Iterator[Check]:
 def _uv() -> Check:
     try:
         path = import_module("uv").find_uv_bin()
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_UV_TIMEOUT, check=True)
+        done = subprocess.run(
+            [path, "--version"],
+            env=clean_variables(os.environ, {}),
+            capture_output=True,
+            text=True,
+            timeout=_UV_TIMEOUT,
+            check=True,
+        )
     except (ImportError, OSError, subprocess.SubprocessError) as error:
         return Check(PROBLEM, "uv", f"does not work: {error}", "install it where toolrun is: pip install -U uv")
     return Check(OK, "uv", f"{done.stdout.removeprefix('uv ').partition(' ')[0].strip()} ({path})")
@@ -98,22 +121,28 @@ def _project(options: Options, wait: float | None) -> list[Check]:
         config = read_config(options.config)
     except ConfigError as error:
         return [Check(PROBLEM, "configuration", str(error), "correct it; nothing works without it")]
-    log = _Collector()
+    log = Collector()
     logger = logging.getLogger("toolrun")
     logger.addHandler(log)
     logger.propagate = options.verbosity > 0  # otherwise the checks say everything
+
+    cache = config.root / Path(config.workers.cache).expanduser()
 
     async def examine(runtime: Runtime) -> list[Check]:
         await runtime.ready(timeout=wait)
         return [
             _configuration(config),
-            *_tools(runtime, log),
+            *_tools(runtime, log, options),
             *_handlers(runtime),
-            *_scripts(runtime),
-            *_servers(runtime),
+            *_scripts(runtime, options),
+            _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_ground, cache)),
+            *_permissions(runtime),
+            *_servers(runtime, options),
+            *_definitions(runtime),
             *_settings(runtime),
             *_secrets(runtime),
             *_requests(runtime),
+            *_journal(runtime, options),
         ]
 
     return run_with_tools(options, examine)
@@ -130,19 +159,17 @@ def _configuration(config: Config) -> Check:
     return Check(OK, "configuration", str(config.path))
 
 
-def _tools(runtime: Runtime, log: _Collector) -> Iterator[Check]:
-    problems = [str(problem) for problem in runtime.problems]
+def _tools(runtime: Runtime, log: Collector, options: Options) -> Iterator[Check]:
     for problem in runtime.problems:
         if not _concerns_script(problem):
             yield Check(PROBLEM, "tools", str(problem), "correct the file; the other tools work")
     for message in log.messages:
-        if message not in problems:
-            yield Check(WARNING, "tools", message)
+        yield Check(WARNING, "tools", message)
     if len(runtime.manager):
         yield Check(OK, "tools", f"{len(runtime.manager)} loaded")
-    elif not problems:
+    elif not runtime.problems:
         patterns = ", ".join((*runtime.config.files.python, *runtime.config.files.catalogs))
-        yield Check(WARNING, "tools", f"none in {patterns}", "write one: toolrun new NAME")
+        yield Check(WARNING, "tools", f"none in {patterns}", f"write one: {options.command_line('new', 'NAME')}")
 
 
 def _handlers(runtime: Runtime) -> Iterator[Check]:
@@ -165,37 +192,94 @@ def _concerns_script(problem: LoadProblem) -> bool:
     return problem.index is None and is_script(problem.file)
 
 
-def _scripts(runtime: Runtime) -> Iterator[Check]:
+def _scripts(runtime: Runtime, options: Options) -> Iterator[Check]:
     failed = {problem.file: str(problem) for problem in runtime.problems if _concerns_script(problem)}
+    sync = options.command_line("sync")
     for message in failed.values():
-        yield Check(PROBLEM, "script", message, "correct it, then run toolrun sync; the other tools work")
+        yield Check(PROBLEM, "script", message, f"correct it, then run {sync}; the other tools work")
     for script in runtime.scripts:
         path, environment = relative(script.path, runtime.config.root), script.environment
         if script.path in failed:
             continue
         if environment is None:
-            advice = "toolrun sync creates it now; otherwise the first call does"
+            advice = f"{sync} creates it now; otherwise the first call does"
             yield Check(WARNING, "script", f"{path}: its environment does not exist yet", advice)
         else:
             yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
 
 
-def _servers(runtime: Runtime) -> Iterator[Check]:
+def _sandbox(required: str, ground: Ground) -> Check:
+    """What enforces the sandbox of scripts on this system, what it leaves open, and why it is not more."""
+    about = f"{ground.rung} (Landlock {ground.abi})" if ground.abi else ground.rung
+    more = [f"gap: {gap}" for gap in ground.gaps()]
+    more += [f"{rung} does not work here: {reason}" for rung, reason in ground.refused.items()]
+    if RUNGS.index(ground.rung) < RUNGS.index(required):
+        about = f"{about}, but toolrun.toml requires {required}: no sandboxed script runs"
+        advice = f"allow {required} on this system, or change [workers] sandbox_required"
+        return Check(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
+    if ground.gaps():
+        advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
+        return Check(WARNING, "sandbox", "\n".join([about, *more]), advice)
+    return Check(OK, "sandbox", "\n".join([about, *more]))
+
+
+def _permissions(runtime: Runtime) -> Iterator[Check]:
+    """The sandbox of each script, and what the script asks for in vain."""
+    config = runtime.config
+    for script in runtime.scripts:
+        path, level = relative(script.path, config.root), script_level(script.name, script.declared, config)
+        lines = _lines(granted(script.name, config), ungranted(script.declared, script.name, config))
+        if lines:
+            message = f"{path}: {level}; it asks for {', '.join(lines)}, which toolrun.toml does not grant"
+            advice = "\n".join(["to grant it, write in toolrun.toml:", _section(script.name), *lines.values()])
+            yield Check(WARNING, "sandbox", message, advice)
+        else:
+            yield Check(OK, "sandbox", f"{path}: {level}{'; it can do whatever you can' if level == OFF else ''}")
+
+
+def _lines(given: Permissions, missing: Permissions) -> dict[str, str]:
+    """What is missing as lines of toolrun.toml, by key. A list also has what is given already."""
+    lines: dict[str, str] = {}
+    for key in ("net", "read", "write", "run", "env"):
+        value, known = getattr(missing, key), getattr(given, key)
+        if value:
+            both = [*known, *value] if isinstance(known, tuple) and isinstance(value, tuple) else value
+            lines[key] = f"{key} = {json.dumps(both, ensure_ascii=False)}"  # in TOML the same
+    return lines
+
+
+def _section(name: str) -> str:
+    is_bare = all(it.isascii() and (it.isalnum() or it in "-_") for it in name)
+    return f"[tool.{name if is_bare else json.dumps(name, ensure_ascii=False)}.permissions]"
+
+
+def _servers(runtime: Runtime, options: Options) -> Iterator[Check]:
     for server in runtime.servers:
         if server.session is not None:
             tools = sum(getattr(tool, "supervisor", None) is server for tool in runtime.manager)
             about = ", ".join(filter(None, (server.info, f"protocol {server.version}", *_count(tools, "tool"))))
             yield Check(OK, "server", f"{server.name}: connected ({about})")
             continue
-        if not server.settled.is_set() and not server.error:
+        if not server.first_attempts_over.is_set() and not server.error:
             message = f"{server.name}: {server.state}: it has not answered yet"
-            yield Check(WARNING, "server", message, "wait for it: toolrun doctor --wait")
+            yield Check(WARNING, "server", message, f"wait for it: {options.command_line('doctor', '--wait')}")
             continue
         last = f"\n{server.tail}" if server.tail else ""
         advice = (
             server.server.settings.hint or f"correct [servers.{server.name}], or start the server by hand to see why"
         )
         yield Check(PROBLEM, "server", f"{server.name}: {server.state}: {server.error}{last}", advice)
+
+
+def _definitions(runtime: Runtime) -> Iterator[Check]:
+    """Whether the tools of servers are the ones that were agreed to."""
+    if runtime.pin_problem:
+        message = f"what the tools of servers say of themselves is not remembered: {runtime.pin_problem}"
+        yield Check(WARNING, "definitions", message)
+    for it in runtime.changes:
+        status, state = (PROBLEM, "neither offered nor called") if it.is_held else (WARNING, "still in use")
+        message = f"{it.server}: {it.tool} changed ({', '.join(it.parts)}) and is {state}"
+        yield Check(status, "definitions", message, f"look at it: toolrun trust; to accept it: {it.command}")
 
 
 def _requests(runtime: Runtime) -> Iterator[Check]:
@@ -214,14 +298,41 @@ def _requests(runtime: Runtime) -> Iterator[Check]:
                 yield Check(WARNING, "secret", message, f'its header should: [tool.toolrun] secrets = ["{name}"]')
 
 
+def _journal(runtime: Runtime, options: Options) -> Iterator[Check]:
+    """Whether calls are recorded, and which are missing."""
+    journal = runtime.journal
+    if journal is None:
+        if runtime.executor.journal_problem is not None:
+            yield Check(WARNING, "journal", f"calls are not recorded: {runtime.executor.journal_problem}")
+        elif runtime.config.path is not None:
+            yield Check(OK, "journal", "off ([journal] enabled = false)")
+        return
+    with open_history(journal.path) as history:
+        gaps = history.gaps()
+    yield Check(OK, "journal", f"{relative(journal.path, runtime.config.root)} (SQLite {sqlite3.sqlite_version})")
+    if journal.problem is not None:
+        yield Check(PROBLEM, "journal", f"calls are not recorded: {journal.problem}")
+    free = shutil.disk_usage(journal.path.parent).free
+    if free < MIN_FREE:
+        yield Check(WARNING, "journal", f"its disk is nearly full ({free // 1_000_000} MB are free)", "make room")
+    if len(gaps) > _MAX_GAPS:
+        yield Check(
+            WARNING, "journal", plural(len(gaps) - _MAX_GAPS, "earlier gap"), f"{options.command_line('log')} shows all"
+        )
+    for gap in gaps[-_MAX_GAPS:]:
+        yield Check(WARNING, "journal", gap_of(gap))
+
+
 def _settings(runtime: Runtime) -> Iterator[Check]:
     """Settings of tools that do not exist. A disabled tool is not loaded, on purpose."""
     names = [tool.name for tool in runtime.manager]
     servers = [server.name for server in runtime.servers]
     listed = [tool for tool in runtime.manager if isinstance(tool, McpTool)]
+    scripts = {script.name for script in runtime.scripts}
     others = {name for it in listed for name in settings_names(it.supervisor.name, it.listed.name, servers)}
     for name, settings in runtime.config.tool.items():
-        if settings.enabled and name not in names and name not in others:
+        is_of_script = name in scripts and (settings.sandbox or settings.permissions != Permissions())
+        if settings.enabled and name not in names and name not in others and not is_of_script:
             yield Check(WARNING, "settings", f"[tool.{name}] matches no tool; {suggestion(name, names)}")
 
 
@@ -241,18 +352,6 @@ def _secrets(runtime: Runtime) -> Iterator[Check]:
 def _granted(config: Config, tool: Tool) -> tuple[str, ...]:
     settings = config.tool.get(tool.name)
     return settings.secrets if settings is not None else ()
-
-
-class _Collector(logging.Handler):
-    """Collects log messages while the tools are loaded, to show them among the checks."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not hasattr(record, "secret") and not hasattr(record, "server"):  # those have their own checks
-            self.messages.append(record.getMessage())
 
 
 def _show(output: Output, checks: list[Check]) -> None:
@@ -278,8 +377,13 @@ def _show(output: Output, checks: list[Check]) -> None:
 
 
 def _indented(check: Check) -> str:
-    lines = check.message.splitlines() + ([f"→ {check.advice}"] if check.advice else [])
+    lines = check.message.splitlines() + (f"→ {check.advice}".splitlines() if check.advice else [])
     return ("\n" + " " * 24).join(lines)
+
+
+def _revealed(check: Check) -> Check:
+    """Names and words of others are shown as they are, and not as they want to be seen."""
+    return replace(check, message=reveal(check.message), advice=reveal(check.advice))
 
 
 def _count(number: int, thing: str) -> list[str]:

@@ -18,8 +18,9 @@ from toolrun.config.load import FILE_NAME
 from toolrun.config.model import Config
 from toolrun.config.parse import parse_toml
 from toolrun.errors import ConfigError
+from toolrun.hidden_characters import reveal
 from toolrun.json import JSON
-from toolrun.mcp.hosts.host_files import FoundServer, HostFile, existing, expanded, host_files, read_file
+from toolrun.mcp.hosts.host_files import FoundServer, HostFile, existing, expanded, hidden_in, host_files, read_file
 from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
 from toolrun.runtime import read_config
 from toolrun.text import suggestion
@@ -55,6 +56,7 @@ class Found:
             "state": self.state,
             "problem": self.problem or None,
             "note": self.server.note or None,
+            "hidden_characters": list(hidden_in(self.server)),
         }
 
 
@@ -123,13 +125,19 @@ def _show(output: Output, found: Sequence[Found]) -> None:
         complain("no MCP servers found; --from FILE searches another file")
         return
     columns = [Column("SERVER", "bold cyan"), Column("STATE"), Column("FILE", "dim"), Column("STARTS", wraps=True)]
-    rows = [(it.server.name, it.state, near(it.place.path), it.target) for it in found]
+    rows = [(reveal(it.server.name), it.state, near(it.place.path), reveal(it.target)) for it in found]
     output.table(columns, rows)
     for it in found:
-        for text in filter(None, (it.problem, it.server.note)):
-            complain(f"{it.server.name} in {near(it.place.path)}: {text}")
+        for text in filter(None, (it.problem, it.server.note, _warning(it.server))):
+            complain(f"{reveal(it.server.name)} in {near(it.place.path)}: {text}")
     if any(it.state == _NEW for it in found):
         inform("Run toolrun import NAME to copy one into toolrun.toml, or toolrun import --all for all new ones.")
+
+
+def _warning(server: FoundServer) -> str:
+    """What a person should know before the server is copied."""
+    places = hidden_in(server)
+    return f"it has hidden characters in {', '.join(places)}; do not copy it unless you know why" if places else ""
 
 
 def _pick(name: str, found: Sequence[Found]) -> Found:
@@ -180,6 +188,9 @@ def _copy(output: Output, config: Config, chosen: Sequence[Found], with_secrets:
     added = "\n".join(tables)
     after = _appended(before or "", added, path)
     output.text(added.rstrip("\n"))
+    for it in chosen:
+        if warning := _warning(it.server):
+            complain(f"{it.server.name}: {warning}")
     if not yes and not confirm(f"Add this to {near(path)}?"):
         complain("nothing was changed")
         return FAILED

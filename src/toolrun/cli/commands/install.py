@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from toolrun.errors import ConfigError
 from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
 from toolrun.mcp.hosts.host_files import host_files
+from toolrun.mcp.http_token import VARIABLE, token_file
 from toolrun.runtime import read_config
 
 
@@ -37,6 +39,8 @@ class Client:
     is_of_user: bool
     """Whether its file is for all projects of the user."""
     advice: str
+    reference: str = ""
+    """How its file refers to the variable with the token; empty if it cannot use servers with a URL."""
 
 
 CLIENTS: Final[Mapping[str, Client]] = {
@@ -47,25 +51,42 @@ CLIENTS: Final[Mapping[str, Client]] = {
         True,
         False,
         "Start claude in this directory; it asks once whether to trust the server.",
+        f"${{{VARIABLE}}}",
     ),
     "cursor": Client(
-        "Cursor", "mcpServers", False, False, "Open this directory in Cursor and enable it in Settings, MCP."
+        "Cursor",
+        "mcpServers",
+        False,
+        False,
+        "Open this directory in Cursor and enable it in Settings, MCP.",
+        f"${{env:{VARIABLE}}}",
     ),
-    "vscode": Client("VS Code", "servers", True, False, "Open this directory in VS Code and run 'MCP: List Servers'."),
+    "vscode": Client(
+        "VS Code",
+        "servers",
+        True,
+        False,
+        "Open this directory in VS Code and run 'MCP: List Servers'.",
+        f"${{env:{VARIABLE}}}",
+    ),
 }
 
 
 @click.command(name="install")
 @click.argument("client", type=click.Choice(list(CLIENTS)))
 @click.option("--name", metavar="NAME", help="The name of the server there. Default: toolrun.")
+@click.option("--url", metavar="URL", help="Let the client use the running 'toolrun serve --http' at this URL.")
 @click.option("--print", "only_prints", is_flag=True, help="Only print the entry and the path of the file.")
 @yes_option
 @shared_options()
 @click.pass_obj
-def command(options: Options, client: str, name: str | None, only_prints: bool, yes: bool) -> int:
+def command(options: Options, client: str, name: str | None, url: str | None, only_prints: bool, yes: bool) -> int:
     """Add toolrun, with the tools of this project, to the MCP servers of CLIENT.
 
     CLIENT is claude-desktop, claude-code, cursor or vscode. toolrun shows the entry, asks, and keeps a backup.
+
+    The client starts toolrun itself. With --url it uses a server that runs; its file then refers to the token as
+    $TOOLRUN_SERVE_TOKEN.
     """
     config = read_config(options.config)
     if config.path is None:
@@ -73,7 +94,7 @@ def command(options: Options, client: str, name: str | None, only_prints: bool, 
     target = CLIENTS[client]
     path = next(place.path for place in host_files(config.root, os.environ) if place.client == client)
     name = name or _default_name(target, config.root)
-    entry = _entry(target, config.path)
+    entry = _entry(target, config.path) if url is None else _entry_with_url(target, url)
     output = claim_stdout()
     shown = json.dumps({target.section: {name: entry}}, indent=2, ensure_ascii=False)
     if only_prints:
@@ -97,6 +118,9 @@ def command(options: Options, client: str, name: str | None, only_prints: bool, 
         return FAILED
     backup = replace_file(path, before, after)
     inform(f"Wrote {near(path)}" + (f"; backup in {near(backup)}" if backup else ""))
+    if url is not None:
+        file = shlex.quote(str(token_file(config.root)))
+        inform(f'{target.title} needs the token in its environment: export {VARIABLE}="$(cat {file})"')
     inform(target.advice)
     if find_spec("mcp") is None:
         complain("toolrun serve needs another package: pip install 'toolrun[mcp]'")
@@ -112,6 +136,16 @@ def _default_name(client: Client, root: Path) -> str:
 def _entry(client: Client, config: Path) -> dict[str, JSON]:
     kind: dict[str, JSON] = {"type": "stdio"} if client.has_type else {}
     return {**kind, "command": str(_program()), "args": ["serve", "--config", str(config)]}
+
+
+def _entry_with_url(client: Client, url: str) -> dict[str, JSON]:
+    """Without the token: the file may be in a repository."""
+    if not client.reference:
+        raise ConfigError(f"{client.title} only has servers that it starts itself; leave out --url")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--url {url}: write the URL that 'toolrun serve --http' shows, http://127.0.0.1:8000/mcp")
+    kind: dict[str, JSON] = {"type": "http"} if client.has_type else {}
+    return {**kind, "url": url, "headers": {"Authorization": f"Bearer {client.reference}"}}
 
 
 def _program() -> Path:
@@ -131,5 +165,9 @@ def _present(text: str, section: str, name: str) -> JSON:
 
 
 def _is_ours(entry: JSON) -> bool:
-    command = entry.get("command") if isinstance(entry, dict) else None
-    return isinstance(command, str) and Path(command).stem == "toolrun"
+    if not isinstance(entry, dict):
+        return False
+    command, headers = entry.get("command"), entry.get("headers")
+    if isinstance(command, str):
+        return Path(command).stem == "toolrun"
+    return isinstance(headers, dict) and VARIABLE in str(headers.get("Authorization"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-import shlex
 from pathlib import Path
 from string import Template
 from typing import Final
@@ -43,7 +42,7 @@ def command(options: Options, tool: str, is_script: bool) -> None:
     if config.path is None:
         written.append(_write(config.root / FILE_NAME, _template("toolrun.toml")))
     output = claim_stdout()
-    program = "toolrun" if options.config is None else f"toolrun --config {shlex.quote(options.config)}"
+    program = options.command_line()
     output.text("\n".join(f"Wrote {near(each)}" for each in written))
     output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
     if not _is_loaded(path, config):

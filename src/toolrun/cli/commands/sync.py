@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
+from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
-from toolrun.cli.session import run_with_tools
 from toolrun.cli.summary import relative
 from toolrun.errors import CallError
 from toolrun.json import JSON
@@ -56,7 +56,8 @@ def command(options: Options, as_json: bool) -> int:
         columns = [Column("SCRIPT", "bold cyan"), Column("STATE"), Column("TOOLS", wraps=True)]
         output.table(columns, [(it.path, "failed" if it.error else "ready", ", ".join(it.tools)) for it in synced])
     else:
-        complain("there are no scripts here; write one with 'toolrun new NAME --script'")
+        new = options.command_line("new", "NAME", "--script")
+        complain(f"there are no scripts here; write one with '{new}'")
     for it in failed:
         complain(f"{it.path}: {it.error}")
     return FAILED if failed else OK

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
-from toolrun.cli.session import run_with_tools
 from toolrun.cli.turn import Display, model_options, model_settings, open_model
 from toolrun.clients.choice import Choice, choose
 from toolrun.config.model import Config
@@ -77,7 +77,7 @@ def command(
         _announce(runtime, sources, config, choice)
         watching = asyncio.create_task(_tell_servers(runtime))
         try:
-            await run_gateway(client, config, sources, [_terminal(output, config)], complain)
+            await run_gateway(client, config, sources, [_terminal(output, config)], complain, runtime.journal)
         finally:
             watching.cancel()
             await asyncio.wait({watching})

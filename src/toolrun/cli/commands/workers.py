@@ -30,7 +30,7 @@ def command(options: Options, as_json: bool) -> int:
     if as_json:
         output.json([_data(worker) for worker in workers])
     elif workers:
-        titles = ("SCRIPT", "PID", "STATE", "CALLS", "AGE", "MEMORY", "HOST")
+        titles = ("SCRIPT", "PID", "STATE", "CALLS", "SANDBOX", "AGE", "MEMORY", "HOST")
         columns = [Column(title, wraps=title in ("SCRIPT", "CALLS")) for title in titles]
         output.table(columns, [_row(worker) for worker in workers])
     else:
@@ -46,6 +46,7 @@ def _data(worker: WorkerProcess) -> dict[str, JSON]:
         "state": None if status is None else status.state,
         "calls": None if status is None else status.calls,
         "running_calls": None if status is None else status.running,
+        "sandbox": None if status is None else status.sandbox,
         "age": round(worker.age, 2),
         "memory": worker.memory,
         "processes": worker.processes,
@@ -61,6 +62,7 @@ def _row(worker: WorkerProcess) -> tuple[str, ...]:
         f"pid {worker.pid} +{others}" if others else f"pid {worker.pid}",
         _state(worker),
         _calls(worker),
+        "?" if worker.status is None else worker.status.sandbox or "-",
         _duration(worker.age),
         f"{worker.memory / 1_000_000:.0f} MB",
         f"host {worker.host}",

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -26,12 +30,15 @@ from toolrun.config.model import Config
 from toolrun.runtime import Runtime, read_config
 
 if TYPE_CHECKING:
+    from toolrun.execution.approval import OnApproval
     from toolrun.mcp.client.supervisor import Supervisor
 
 T = TypeVar("T")
 
 _GRACE: Final = 1.5
 """Seconds from Ctrl-C to the end of the process, whatever a tool does. Longer than the executor's grace period."""
+_NOTICE: Final = 1.0
+"""Seconds after which a command says what it waits for."""
 _LAST_TURN: Final = 0.1
 """Seconds that cancelled tasks get at the end."""
 
@@ -43,31 +50,95 @@ def run_with_tools(
     on_progress: Callable[[str], None] | None = None,
     ends_on_sigterm: bool = False,
     lazy: bool = False,
+    config: Config | None = None,
+    on_approval: OnApproval | None = None,
 ) -> T:
     """Open the tools of the configuration and do the work with them.
 
     `on_progress` gets a line for each step of making an environment; by default a terminal shows them, otherwise the
     log. `ends_on_sigterm`: SIGTERM is the normal end of the work, so everything is closed and the exit code is 0.
-    `lazy`: a script is loaded when its tool is wanted, and the problems of files are not logged.
+    `lazy`: a script is loaded when its tool is wanted, and the problems of files are not logged. `config` replaces the
+    configuration that the options name. `on_approval` is asked about calls that need it.
     """
-    config = read_config(options.config)
+    config = config or read_config(options.config)
     set_up_log(config.log, options.verbosity)
     if on_progress is None and sys.stderr is not None and sys.stderr.isatty():
         on_progress = inform
     signals = (signal.SIGINT, signal.SIGTERM) if ends_on_sigterm else (signal.SIGINT,)
-    return run(options, _with_tools(config, work, on_progress, lazy), signals)
+    began, consumer = time_ns() // 1000, click.get_current_context().info_name or ""
+    try:
+        opened = open_runtime(options, config, on_progress, consumer, lazy=lazy, on_approval=on_approval)
+        return run(options, _with_tools(opened, work), signals)
+    except click.Abort:
+        from toolrun.cli.past import doubts_since
+
+        raise click.Abort(*doubts_since(config, began, consumer, options)) from None
 
 
-def unsettled(runtime: Runtime) -> list[Supervisor]:
+async def ready_for(runtime: Runtime, tool: str, timeout: float | None = None) -> None:
+    """Wait until the tool is there, or cannot be expected any more, for up to `timeout` seconds.
+
+    If that takes a while, say what is waited for.
+    """
+    waiting = asyncio.ensure_future(runtime.ready(tool, timeout=timeout))
+    try:
+        await asyncio.wait({waiting}, timeout=_NOTICE)
+        if not waiting.done() and (servers := runtime.awaited(tool)):
+            names = ", ".join(f"'{server.name}'" for server in servers)
+            which = "server" if len(servers) == 1 else "servers"
+            limit = min(max(it.server.start_timeout for it in servers), timeout or math.inf)
+            inform(
+                f"Waiting for the MCP {which} {names}, still connecting, which may have the tool '{tool}', "
+                f"for up to {limit:g} s. Ctrl-C ends it."
+            )
+        await waiting
+    finally:
+        waiting.cancel()
+
+
+def connecting(runtime: Runtime) -> list[Supervisor]:
     """The MCP servers that are neither connected nor given up."""
-    return [server for server in runtime.servers if not server.settled.is_set()]
+    return [server for server in runtime.servers if not server.first_attempts_over.is_set()]
 
 
-async def _with_tools(
-    config: Config, work: Callable[[Runtime], Awaitable[T]], on_progress: Callable[[str], None] | None, lazy: bool
-) -> T:
-    async with Runtime.open(config, on_progress=on_progress, lazy=lazy) as runtime:
+async def _with_tools(opened: AbstractAsyncContextManager[Runtime], work: Callable[[Runtime], Awaitable[T]]) -> T:
+    async with opened as runtime:
         return await work(runtime)
+
+
+@asynccontextmanager
+async def open_runtime(
+    options: Options,
+    config: Config,
+    on_progress: Callable[[str], None] | None,
+    consumer: str = "",
+    *,
+    lazy: bool = False,
+    on_approval: OnApproval | None = None,
+) -> AsyncIterator[Runtime]:
+    """The runtime of a command, by whose name the journal knows it. Under `toolrun record`, its calls are recorded."""
+    opened = partial(
+        Runtime.open,
+        config,
+        on_progress=on_progress,
+        lazy=lazy,
+        consumer=consumer,
+        on_approval=on_approval,
+        asks=options.asks,
+    )
+    record = options.record
+    if record is None:
+        async with opened() as runtime:
+            yield runtime
+        return
+    from toolrun.recording.recording_observer import Recorder
+
+    secrets = () if record.with_secrets else config.secrets.values()
+    with Recorder(record.file, secrets=secrets, overwrite=record.overwrite) as recorder:
+        record.recorder = recorder
+        async with opened(observers=(recorder,)) as runtime:
+            recorder.watch(runtime.manager)
+            yield runtime
 
 
 def run(
@@ -93,7 +164,7 @@ def run(
                 raise
             raise _ending(interrupt.signal) from None
         finally:
-            interrupt.settle()
+            interrupt.work_ended()
             threads.shutdown(wait=False, cancel_futures=True)
             end_loop(loop, options)
     if interrupt.signal is not None:

@@ -1,0 +1,78 @@
+"""`toolrun stats`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from toolrun.cli.exit import OK
+from toolrun.cli.options import Options, shared_options
+from toolrun.cli.output import Column, claim_stdout, complain
+from toolrun.cli.past import Moment, duration_of, gap_of, past_calls
+from toolrun.journal.call_record import show_id
+from toolrun.journal.history import ToolStatistics
+from toolrun.json import JSON
+
+_BAR: Final = "▏▎▍▌▋▊▉█"
+_BAR_WIDTH: Final = 10
+
+
+@click.command(name="stats")
+@click.argument("tool", required=False)
+@click.option("--since", type=Moment(), help="Only calls after this time: 10m, 2h, 14:30, 2026-11-16.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@shared_options()
+@click.pass_obj
+def command(options: Options, tool: str | None, since: int | None, as_json: bool) -> int:
+    """Count the calls of each tool, or of TOOL, and show how long they took."""
+    output = claim_stdout()
+    with past_calls(options) as history:
+        found, gaps = history.statistics(since or 0, tool or ""), history.gaps(since or 0)
+    if as_json:
+        output.json({"tools": [_data(it) for it in found], "gaps": [gap.to_dict() for gap in gaps]})
+    elif found:
+        titles = ("TOOL", "CALLS", "", "FAILED", "P50", "P95", "P99", "SLOWEST", "REPAIRS")
+        most = max(it.calls for it in found)
+        columns = [Column(title, "bold cyan" if title == "TOOL" else "", wraps=title == "REPAIRS") for title in titles]
+        output.table(columns, [_row(it, most, with_bar=output.is_terminal) for it in found])
+    else:
+        complain("no call was recorded" + (f" of '{tool}'" if tool else ""))
+    for gap in () if as_json else gaps:
+        complain(f"not counted: {gap_of(gap)}")
+    return OK
+
+
+def _row(it: ToolStatistics, most: int, *, with_bar: bool) -> tuple[str, ...]:
+    took, call = it.slowest
+    return (
+        it.tool,
+        f"{it.calls:,}",
+        _bar(it.calls / most) if with_bar else "",
+        f"{it.failed:,} ({it.failed / it.calls:.0%})" if it.failed else "0",
+        duration_of(it.p50_us),
+        duration_of(it.p95_us),
+        duration_of(it.p99_us),
+        f"{duration_of(took)} ({show_id(call)})" if call else "",
+        ", ".join(f"{count} × {reason}" for reason, count in sorted(it.repairs.items(), key=lambda item: -item[1])),
+    )
+
+
+def _bar(part: float) -> str:
+    eighths = max(1, round(part * _BAR_WIDTH * 8))
+    return "█" * (eighths // 8) + (_BAR[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def _data(it: ToolStatistics) -> dict[str, JSON]:
+    return {
+        "tool": it.tool,
+        "calls": it.calls,
+        "failed": it.failed,
+        "outcomes": dict(it.outcomes),
+        "p50_us": it.p50_us,
+        "p95_us": it.p95_us,
+        "p99_us": it.p99_us,
+        "slowest_us": it.slowest[0],
+        "slowest_call": show_id(it.slowest[1]) if it.slowest[1] else None,
+        "repairs": dict(it.repairs),
+    }
