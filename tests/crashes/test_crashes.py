@@ -22,12 +22,14 @@ MakeTrial = Callable[[str, str, int], Trial]
 
 def call_until_nobody_dies(trial: Trial) -> list[dict[str, Any]]:
     """The program is started again and again, as whoever watches over it does, and makes all its calls each time."""
+    reports = []
     for seed in range(10):
         report = trial.start(seed).end()
+        reports.append(report)
         if report[-1:] == [{"end": True}] and not trial.outside.unmet():
             trial.wait_until_nobody_acts()
             return trial.start(seed).end()  # what a lost worker or answer left behind is repeated, too
-    raise AssertionError("the program never came to its end")
+    raise AssertionError(f"the program never came to its end: {trial.outside.unmet()} fates are unmet, {reports}")
 
 
 def check(trial: Trial) -> None:

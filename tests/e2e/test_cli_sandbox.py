@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sqlite3
 import sys
 import tomllib
@@ -14,7 +16,15 @@ import pytest
 
 from support.console import LIMIT, started, toolrun
 from support.environments import header
-from toolrun.processes.sandbox.ground import LANDLOCK, NAMESPACES, NONE, Ground, landlock_abi, remember_ground
+from toolrun.processes.sandbox.ground import (
+    BUBBLEWRAP,
+    LANDLOCK,
+    NAMESPACES,
+    NONE,
+    Ground,
+    landlock_abi,
+    remember_ground,
+)
 
 READ = '''
 def read(path: str) -> str:
@@ -76,6 +86,10 @@ def configure(root: Path, *lines: str) -> None:
 
 def have(root: Path, rung: str) -> None:
     """Have the system allow a rung, and no higher one."""
+    if rung == BUBBLEWRAP and shutil.which("bwrap") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("bubblewrap is not installed")
+        pytest.skip("bubblewrap is not installed")
     reasons = {NAMESPACES: "unshare: Operation not permitted"} if rung != NAMESPACES else {}
     remember_ground(root.parent / "cache", Ground(rung, landlock_abi(), reasons))
 
@@ -240,7 +254,7 @@ def test_doctor_prints_the_lines_that_grant_what_a_script_asks_for(project: Path
 # workers
 
 
-@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK, "bubblewrap", "off"])
+@pytest.mark.parametrize("rung", [NAMESPACES, LANDLOCK, BUBBLEWRAP, "off"])
 def test_workers_shows_the_sandbox_and_the_real_process(project: Path, rung: str) -> None:
     have(project, NAMESPACES if rung == "off" else rung)
     if rung == "off":
