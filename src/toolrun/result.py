@@ -31,6 +31,8 @@ ID_BITS: Final = 32
 _MAX_NAMES: Final = 10
 _MAX_NAME: Final = 80
 """How many of the ignored arguments a model is told of, and the characters of each."""
+_MAX_EDITED: Final = 2_000
+"""Characters of changed arguments that a model is told."""
 
 _SMALL_VALUES: Final = 10_000
 SMALL_CHARS: Final = 500_000
@@ -110,6 +112,8 @@ class ToolResult:
     """Arguments that the tool does not know: it did not get them."""
     artifact: object = field(default=None, repr=False, compare=False)
     """What a LangChain tool returned beside its content, as it is: no model, log or envelope shows it."""
+    edited: JSON = None
+    """The arguments that the tool got, if whoever approved the call changed them; else None."""
     replayed: bool = False
     """Whether this is the stored answer of the same call, which was made before."""
     record: tuple[int, str | None] | None = field(default=None, repr=False, compare=False)
@@ -148,6 +152,7 @@ class ToolResult:
             "side_effects": None if self.side_effects is None else self.side_effects.value,
             "repairs": normalise(self.repairs),
             "dropped": normalise(self.dropped),
+            "edited": self.edited,
             "call_id": self.call_id or self.recorded_as,
             "recorded_as": self.recorded_as,
             "key": self.key,
@@ -163,13 +168,24 @@ class ToolResult:
         elif text is None:
             head = f'Unknown tool "{self.tool_name}"' if self.error_kind is ErrorKind.UNKNOWN_TOOL else self.error
             text = shorten(f"Error: {head}\n{self.detail}" if self.detail else f"Error: {head}", self.max_chars)
-        return f"{text}\n{self.note}" if self.dropped else text
+        return f"{text}\n{self.note}" if self.has_note else text
+
+    @property
+    def has_note(self) -> bool:
+        return bool(self.dropped) or self.edited is not None
 
     @property
     def note(self) -> str:
         """What a model should know of how the call was read; mostly nothing."""
-        if not self.dropped:
-            return ""
+        lines = []
+        if self.edited is not None:
+            ran = visible(shorten(render(self.edited), _MAX_EDITED))
+            lines.append(f"Note: the person who approved this call changed its arguments to {ran}")
+        if self.dropped:
+            lines.append(self._ignored())
+        return "\n".join(lines)
+
+    def _ignored(self) -> str:
         names = ", ".join(visible(name[:_MAX_NAME]) for name in self.dropped[:_MAX_NAMES])
         more = len(self.dropped) - _MAX_NAMES
         return f"Note: ignored unknown arguments: {names}" + (f" and {more} more" if more > 0 else "")

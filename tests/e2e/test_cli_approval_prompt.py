@@ -205,7 +205,7 @@ def test_arguments_are_edited_in_one_line_if_there_is_no_editor(project: Path) -
             "    + note: for lunch",
         ]
         shown.type("y")
-        shown.expect("It is paid ann 2.\n")
+        shown.expect("It is paid ann 2\nNote: the person who approved this call changed its arguments to {")
     assert paid(project) == ["ann 2"]
     call = last_call(project)
     assert call["original"] == {"to": "ann", "amount": 3}
@@ -228,7 +228,7 @@ def test_arguments_are_edited_in_the_editor(project: Path) -> None:
         shown.type("e")
         assert "    - to: ann\n    + to: bob\n" in shown.expect(QUESTION)
         shown.type("y")
-        shown.expect("It is paid bob 1.\n")
+        shown.expect("It is paid bob 1\n")
     assert paid(project) == ["bob 1"]
 
 
@@ -355,7 +355,7 @@ def test_a_chat_that_is_killed_at_the_prompt_asks_again_under_the_same_number(pr
         shown.process.wait(LIMIT)
     assert toolrun("approvals", "allow", "1", "--set", "amount=5", cwd=project).returncode == 0
     with chatting(project, model, "--continue", said="") as shown:
-        assert QUESTION not in shown.expect("It is paid ann 5.\n")
+        assert QUESTION not in shown.expect("It is paid ann 5\nNote: the person who approved this call")
         shown.expect("> ")
         shown.press(CTRL_D)
         assert shown.ends() == 0

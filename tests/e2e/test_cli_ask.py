@@ -103,6 +103,7 @@ def test_json_has_text_calls_usage_and_end(project: Path) -> None:
         "side_effects": None,
         "repairs": [],
         "dropped": [],
+        "edited": None,
         "recorded_as": call["recorded_as"],
         "key": None,
         "replayed": False,

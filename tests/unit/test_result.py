@@ -38,6 +38,7 @@ def test_the_full_envelope_has_all_that_a_program_may_ask() -> None:
         "side_effects": None,
         "repairs": [],
         "dropped": [],
+        "edited": None,
         "call_id": None,
         "recorded_as": None,
         "key": None,

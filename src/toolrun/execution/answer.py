@@ -20,7 +20,7 @@ def answer(call: Call, value: object, error: BaseException | None, max_chars: in
     data, blocks = normalise_result(value) if finalised is None else (finalised.data, finalised.blocks)
     took = (perf_counter() - call.started) * 1000
     given = (call.name, data, None, None, took, call.given_id or "", max_chars, call.repairs)
-    result = ToolResult(*given, content=blocks, dropped=call.dropped)
+    result = ToolResult(*given, content=blocks, dropped=call.dropped, edited=call.edited)
     result.replayed = call.is_replayed
     if call.replayed_from is not None:
         result.record = (call.replayed_from, call.given_key)
@@ -54,4 +54,5 @@ def failed(call: Call, error: BaseException, max_chars: int, known: object = Non
         blocks,
         meta_of(said) if said is not None else None,
         dropped=call.dropped,
+        edited=call.edited,
     )

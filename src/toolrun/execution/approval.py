@@ -240,6 +240,8 @@ def change_arguments(call: Call, prepared: PreparedTool, arguments: Mapping[str,
         raise InvalidArgumentsError(f"{CHANGED}{explain_problems(checked.problems)}")
     if call.sent is None:
         call.sent = call.arguments
+    if checked.arguments != call.arguments:
+        call.edited = normalise(checked.arguments)
     call.arguments = checked.arguments
 
 

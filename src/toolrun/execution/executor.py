@@ -162,9 +162,9 @@ class ToolExecutor:
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
-        if error is None and type(value) is int and -INT64 < value < INT64 and is_as_sent:  # what costs no call
+        if error is None and type(value) is int and -INT64 < value < INT64 and is_as_sent and call.edited is None:
             took = (perf_counter() - call.started) * 1000
-            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars)
+            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars)  # what costs no call
         else:
             result = answer(call, value, error, self._max_chars)
         return self._finish(call, result, prepared)

@@ -25,6 +25,8 @@ def redact(result: ToolResult, redactor: Redactor) -> ToolResult:
     if result.error is not None:
         result.error = redactor.hide_cut(result.error)
         result.detail = redactor.hide_cut(result.detail)
+    if result.edited is not None:
+        result.edited = hide_secrets(result.edited, redactor)
     if result.rendered is not None:
         return result  # it comes from a thread, which has looked at everything
     if result.content:

@@ -33,7 +33,7 @@ from toolrun.journal.attempt import Attempt, RunsIn
 from toolrun.journal.call_record import CallRecord, CallState, show_id
 from toolrun.journal.statements import sql
 from toolrun.journal.stored_answer import read_answer
-from toolrun.json import dumps, loads
+from toolrun.json import JSON, dumps, loads
 from toolrun.redaction import Redactor
 from toolrun.result import normalise
 from toolrun.tools.effects import HARMLESS, Effects
@@ -184,7 +184,8 @@ class Ledger:
         if found is None or found.may_run_again:
             return None
         call.replayed_from = found.id
-        return _replayed(found)
+        value, call.edited = _replayed(found)
+        return value
 
     def claim(self, record: CallRecord) -> asyncio.Future[None]:
         """Take the key for a call that is about to run, and write its start. KeyTakenError if somebody was faster."""
@@ -261,7 +262,7 @@ def _pauses() -> Iterator[float]:
         yield _POLL[-1]
 
 
-def _replayed(found: KeyedCall) -> Finalised:
+def _replayed(found: KeyedCall) -> tuple[Finalised, JSON]:
     if found.answer is not None:
         return read_answer(found.answer)
     moment = datetime.fromtimestamp(found.at / 1_000_000).astimezone()

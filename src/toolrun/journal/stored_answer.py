@@ -29,7 +29,9 @@ class Answers(StrEnum):
 
 def write_answer(result: ToolResult) -> str | None:
     """None if it is too long."""
-    kept: JSON = {"result": result.result, "content": list(result.content), "meta": result.meta}
+    kept: dict[str, JSON] = {"result": result.result, "content": list(result.content), "meta": result.meta}
+    if result.edited is not None:
+        kept["edited"] = result.edited
     if result.rendered is not None and not is_small(kept):
         return None
     text = dumps(kept)
@@ -56,8 +58,8 @@ def may_keep(answer: str, answers: Answers, redactor: Redactor) -> bool:
     return bool(redactor.value(value) == value)
 
 
-def read_answer(text: str) -> Finalised:
-    """The answer as the executor takes it from a body."""
+def read_answer(text: str) -> tuple[Finalised, JSON]:
+    """The answer as the executor takes it from a body, and the arguments of the call if a person has edited them."""
     kept = loads(text)
     data, blocks = cast(JSON, kept["result"]), tuple(kept["content"])
-    return Finalised(data, blocks, None, kept["meta"])
+    return Finalised(data, blocks, None, kept["meta"]), kept.get("edited")

@@ -188,7 +188,7 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
     content: list[JSON] = [_write_block(block) for block in result.content]
     if not content:
         content.append({"type": "text", "text": render(shown)})
-    if result.dropped:
+    if result.has_note:
         content.append(_note(result))
     answer: dict[str, JSON] = {"content": content, "isError": False}
     if isinstance(shown, dict) and (has_output_schema or result.content):
@@ -204,8 +204,9 @@ def forward_result(result: ToolResult, is_modern: bool) -> dict[str, JSON]:
     is_own = bool(result.content) or result.result is not None or (result.meta is not None and not _is_rpc(result))
     if result.error is not None and not (is_own and result.error_kind in (ErrorKind.TOOL_ERROR, ErrorKind.PROTOCOL)):
         return _write_failure(result)
+    notes = [] if result.edited is None else [_note(result)]  # the one thing that the server cannot know
     answer: dict[str, JSON] = {
-        "content": [_original(block) for block in result.content],
+        "content": [*(_original(block) for block in result.content), *notes],
         "isError": result.error_kind is ErrorKind.TOOL_ERROR,
     }
     if isinstance(result.shown, dict) or (is_modern and not _is_derived(result)):
@@ -225,6 +226,8 @@ def _with_meta(answer: dict[str, JSON], result: ToolResult) -> dict[str, JSON]:
         about["toolrun/repairs"] = normalise(result.repairs)
     if result.dropped:
         about["toolrun/dropped"] = list(result.dropped)
+    if result.edited is not None:
+        about["toolrun/edited"] = result.edited
     if result.record is not None and result.key is not None:
         about["toolrun/key"] = result.key
     if result.replayed:
@@ -257,8 +260,10 @@ def _write_failure(result: ToolResult) -> dict[str, JSON]:
     meta: dict[str, JSON] = {"toolrun/errorKind": str(result.error_kind)}
     if result.side_effects is not None:
         meta["toolrun/sideEffects"] = str(result.side_effects)
+    if result.edited is not None:
+        meta["toolrun/edited"] = result.edited
     meta |= {**(result.meta or {}), **_about_record(result)}
-    content: list[JSON] = [_text(text), _note(result)] if result.dropped else [_text(text)]
+    content: list[JSON] = [_text(text), _note(result)] if result.has_note else [_text(text)]
     return {"content": content, "isError": True, "_meta": meta}
 
 

@@ -132,6 +132,8 @@ class Call:
     """The number of this call in the `steps` of its parent, if it has a key for that."""
     is_approved = False
     """Whether it has passed the gate of its tool."""
+    edited: JSON = None
+    """The arguments that the tool gets, if whoever approved the call has changed them."""
     approval: int | None = None
     """The stored answer by which the call may be made, if somebody was asked."""
     gone: asyncio.Future[None] | None = None

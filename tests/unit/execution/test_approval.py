@@ -107,6 +107,41 @@ async def test_the_person_may_change_the_arguments(world: World) -> None:
     result = await executor.execute("remove", {"path": "/x"})
     assert result.result == "removed /other"
     assert world.ran == ["/other"]
+    assert result.edited == result.to_dict(full=True)["edited"] == {"path": "/other", "count": 3}
+
+
+async def test_the_model_is_told_what_the_person_changed(world: World) -> None:
+    @tool
+    async def count(n: int) -> int:
+        """Count."""
+        if n > 5:
+            raise ValueError("too many")
+        return n
+
+    world.manager.add(count)
+    note = "\nNote: the person who approved this call changed its arguments to "
+    text = (await world.executor(lambda _: Allow(arguments={"n": 3})).execute("count", {"n": 2})).text
+    assert text == f'3{note}{{"n":3}}'
+    text = (await world.executor(lambda _: Allow(arguments={"n": 7})).execute("count", {"n": 2})).text
+    assert "too many" in text
+    assert text.endswith(f'{note}{{"n":7}}')
+    long = {"path": "x" * 10_000 + "\u202e"}
+    text = (await world.executor(lambda _: Allow(arguments=long)).execute("remove", {"path": "/x"})).text
+    assert len(text.partition(note)[2]) < 2_100
+    assert "\u202e" not in text.partition(note)[2]
+
+
+async def test_who_agrees_without_a_change_has_changed_nothing(world: World) -> None:
+    result = await world.executor(lambda it: Allow(arguments=it.arguments)).execute("remove", {"path": "/x"})
+    assert (result.edited, result.text) == (None, "removed /x")
+
+
+async def test_a_secret_among_changed_arguments_is_hidden_from_the_model(world: World) -> None:
+    executor = world.executor(lambda _: Allow(arguments={"path": "hunter2secret"}), secrets={"KEY": "hunter2secret"})
+    result = await executor.execute("remove", {"path": "/x"})
+    assert world.ran == ["hunter2secret"]
+    assert "hunter2secret" not in result.text
+    assert result.edited == {"path": "***"}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"path": 7, "count": "many"}, {"path": "/x", "unknown": 1}])

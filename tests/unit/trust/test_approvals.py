@@ -437,6 +437,16 @@ async def test_a_key_is_asked_about_once_and_its_repeat_not_at_all(kept_house: H
     assert kept_house.ran == ["/x"]
 
 
+async def test_who_repeats_a_key_is_told_of_the_change_too(kept_house: House) -> None:
+    executor, _ = kept_house.executor(on_approval=lambda _: Allow(arguments={"path": "/y"}))
+    first, second = [await executor.execute("remove", {"path": "/x"}, key="k") for _ in range(2)]
+    assert kept_house.ran == ["/y"]
+    assert second.replayed
+    assert second.edited == first.edited
+    assert second.text == first.text
+    assert "changed its arguments to" in second.text
+
+
 async def by_model(executor: ToolExecutor, name: str) -> ToolResult:
     with calling_as(as_model()):
         return await executor.execute(name)

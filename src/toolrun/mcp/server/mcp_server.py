@@ -309,7 +309,7 @@ class McpServer:
         answer: dict[str, Any] = tool.answer(result, is_modern) if tool is not None else write_result(result, False)
         if self._resources is not None and result.content and tool is not None and tool.server is not None:
             self._resources.note(tool.server, result.content)
-        is_short = type(result.result) is not str or len(result.result) < _SMALL // 10
+        is_short = result.edited is None and (type(result.result) is not str or len(result.result) < _SMALL // 10)
         is_small = is_short and not (result.rendered or result.content or result.error) and self._max_bytes > _SMALL
         if not is_small and (size := len(dumps(answer))) > self._max_bytes:
             answer = too_large(tool_name, size, self._max_bytes)

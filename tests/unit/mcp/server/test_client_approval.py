@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, ElicitResult, ErrorData, InputRequiredResult
+from mcp_types import CallToolResult, ElicitResult, ErrorData, InputRequiredResult, TextContent
 
 from support.approval_world import Absent, Person, Shop
 from support.serving import ERAS, text_of
@@ -102,7 +102,11 @@ async def test_what_a_person_denies_is_refused_in_words(shop: Shop, era: str, pe
 
 async def test_a_person_may_change_the_arguments(shop: Shop, era: str) -> None:
     async with shop.client(era, Person(**ALLOW, arguments='{"path": "/tmp/x"}')) as client:
-        assert text_of(await remove(client)) == "removed /tmp/x"
+        answer = await remove(client)
+    assert text_of(answer) == "removed /tmp/x"
+    note = 'Note: the person who approved this call changed its arguments to {"path":"/tmp/x"}'
+    assert [it.text for it in answer.content if isinstance(it, TextContent)][1:] == [note]
+    assert (answer.meta or {})["toolrun/edited"] == {"path": "/tmp/x"}
     assert shop.ran == ["/tmp/x"]
 
 
