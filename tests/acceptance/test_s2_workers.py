@@ -100,8 +100,9 @@ async def test_s2_1_3_worker_idle_timeout(project: Project, clock: Clock, caplog
             first = await call(runtime, "count")
             (project.root / "ended").unlink(missing_ok=True)  # of the process that described it
             async with watched(int(str(first["pid"]))) as ended:
-                await clock.advance(period / 2)
-                await clock.advance(period / 2 - 0.25)
+                await clock.advance(period / 4)
+                await call(runtime, "count")
+                await clock.advance(period - 0.25)
                 assert [worker.pid for worker in own_workers()] == [first["pid"]], "it has its time"
                 assert len(pool.workers) == 1
                 await clock.advance(0.25)

@@ -89,6 +89,34 @@ async def test_a_key_for_another_call_is_refused_and_names_the_first(
     assert world.ran == [1]
 
 
+async def test_a_call_that_waited_in_vain_for_another_process_is_on_record_as_one_that_did_not_run(
+    world: World,
+) -> None:
+    has_begun = asyncio.Event()
+
+    async def act() -> None:
+        """Act."""
+        has_begun.set()
+        await world.go_on.wait()
+
+    world.add(act, effects="none")
+    first = asyncio.create_task(world.executor.execute("act", key="k"))
+    await asyncio.wait_for(has_begun.wait(), LIMIT)
+    other = World(world.path)
+
+    def act_at_once() -> None:
+        """Act."""
+        other.ran.append("inline")
+
+    other.add(act_at_once, name="act", effects="none", inline=True)
+    assert (await other.executor.execute("act", key="k", timeout=0.05)).error_kind is ErrorKind.TIMEOUT
+    assert (await other.states(), other.ran) == (["started", "refused"], [])
+    await other.executor.close()
+    other.journal.close()
+    world.go_on.set()
+    assert (await first).success
+
+
 async def test_a_failed_call_runs_again_under_its_key(world: World) -> None:
     async def act() -> str:
         """Act."""
