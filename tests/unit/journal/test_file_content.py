@@ -40,6 +40,7 @@ def fill(journal: Journal, count: int, size: int = 3000) -> None:
         if journal.is_full():
             journal.flush()
     journal.flush()
+    journal.flush()  # the first one returns before its checkpoint, which nothing may be copied into
 
 
 def add(journal: Journal, arguments: str = "{}", ending: Ending | None = DONE) -> CallRecord:
@@ -175,6 +176,7 @@ for line in sys.stdin:
         if journal.is_full():
             journal.flush()
     journal.flush()
+    journal.flush()  # as above
     print("done", flush=True)
 journal.close()
 """
@@ -194,7 +196,8 @@ class OtherProcess:
         assert self.process.stdout is not None
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+        if self.process.stdout.readline() != "done\n":
+            pytest.fail(f"the other process ended: {self.end()}")
 
     def end(self) -> str:
         """What it had to say."""
