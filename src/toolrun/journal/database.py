@@ -258,7 +258,10 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
     if application != APPLICATION_ID and not (is_empty and version == 0 and application == 0):
-        raise JournalError(f"{path} is a database of another program. Set [journal] path to another file.")
+        raise JournalError(
+            f"The journal {path} cannot be used: it is a database of another program. "
+            f"{_ADVICE[sqlite3.SQLITE_NOTADB].format(path=path)}"
+        )
     return version, application
 
 
