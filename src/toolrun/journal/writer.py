@@ -24,7 +24,7 @@ from weakref import WeakSet
 from toolrun.errors import JournalError
 from toolrun.journal.call_record import CallRecord, FinishedCall, record_of
 from toolrun.journal.call_row import CallRows
-from toolrun.journal.database import begin, damaged, is_damage, roll_back
+from toolrun.journal.database import begin, damaged, is_damage, roll_back, what_failed
 from toolrun.journal.housekeeping import USUAL_PAUSE, keep_house, keep_house_at_end
 from toolrun.journal.journal_file import JournalFile
 from toolrun.journal.retention import Retention
@@ -376,7 +376,7 @@ def _with(records: dict[int, CallRecord], finished: Sequence[FinishedCall], rows
 
 def _sentence(path: Path, error: Exception) -> str:
     """What is wrong. A JournalError says by itself which journal it is about, and what to do."""
-    return str(error) if isinstance(error, JournalError) else f"The journal {path} cannot be written: {error}."
+    return str(error) if isinstance(error, JournalError) else what_failed(path, "written", error)
 
 
 def _were(calls: int) -> str:
