@@ -393,6 +393,14 @@ def test_a_person_at_a_terminal_is_asked(project: Path, answer: str, acts: bool)
     assert (world(project) == ["ann", "ann"], code) == (acts, 0 if acts else 2)
 
 
+def test_who_is_asked_is_told_that_the_call_may_have_acted_already(project: Path) -> None:
+    call = crash(project, "send", "to=ann", "how=dies")
+    words = f"call {call} may have acted already, and nobody knows whether it did"
+    assert words in toolrun("replay", call, cwd=project).stderr
+    settle(project, call, "--not-done")
+    assert "may have acted already" not in toolrun("replay", call, cwd=project).stderr
+
+
 def test_hidden_and_cut_arguments_must_be_given_again(project: Path) -> None:
     toolrun("call", "measure", "text=abc", "password=sesame", cwd=project)
     refused = toolrun("replay", "1-1", cwd=project)

@@ -149,6 +149,12 @@ def test_statistics_have_bars_on_a_terminal_and_nowhere_else(project: Path) -> N
     assert [it["tool"] for it in json.loads(toolrun("stats", "fail", "--json", cwd=project).stdout)["tools"]] == [
         "fail"
     ]
+    call(project, "nope")
+    (refused,) = json.loads(toolrun("stats", "nope", "--json", cwd=project).stdout)["tools"]
+    assert [refused[it] for it in ("calls", "p50_us", "p95_us", "p99_us", "slowest_us", "slowest_call")] == [1] + [
+        None
+    ] * 5
+    assert "µs" not in toolrun("stats", "nope", cwd=project).stdout  # it never ran, so it took no time
     nobody = toolrun("stats", "nobody", cwd=project)
     assert (nobody.stdout, nobody.returncode) == ("", 0)
     assert "no call was recorded of 'nobody'" in nobody.stderr

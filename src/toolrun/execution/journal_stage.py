@@ -37,8 +37,9 @@ async def run_keyed(
     """Run a call unless it was made before. Who waits for another call with the same key holds no slot."""
     if recorder is None:
         raise InvalidArgumentsError(
-            "A key needs a journal, which remembers it, and calls are not recorded here. A project with a toolrun.toml "
-            "records them unless [journal] is switched off or cannot be written; an executor does if it has a recorder."
+            "A key needs a journal, and calls are not recorded here, so the call was not made. A project with a "
+            "toolrun.toml has a journal unless [journal] enabled is false or the file cannot be written; 'toolrun "
+            "doctor' says which. A ToolExecutor has a journal if you give it a recorder."
         )
     recorder.set_key(call, prepared, key)
     while True:

@@ -120,7 +120,7 @@ def explained(
         if connection is not None:
             connection.close()
         if isinstance(error, errors):
-            raise JournalError(f"The journal {path} cannot be {done}: {error}. {_advice(path, error)}") from error
+            raise JournalError(what_failed(path, done, error)) from error
         raise
 
 
@@ -135,13 +135,13 @@ def damaged(path: Path, reason: str) -> JournalError:
     return JournalError(f"The journal {path} cannot be used: {reason}. {advice}")
 
 
-def _advice(path: Path, error: Exception) -> str:
-    """What to do about it."""
+def what_failed(path: Path, done: str, error: Exception) -> str:
+    """What cannot be done to the journal, why, and what to do about it."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, OSError):
         code = sqlite3.SQLITE_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else sqlite3.SQLITE_CANTOPEN
     advice = _ADVICE.get(0 if code is None else code & 0xFF, "Set [journal] path to another file.")
-    return advice.format(path=path)
+    return f"The journal {path} cannot be {done}: {error}. {advice.format(path=path)}"
 
 
 def begin(connection: sqlite3.Connection) -> None:
@@ -258,7 +258,10 @@ def _check_owner(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
     if application != APPLICATION_ID and not (is_empty and version == 0 and application == 0):
-        raise JournalError(f"{path} is a database of another program. Set [journal] path to another file.")
+        raise JournalError(
+            f"The journal {path} cannot be used: it is a database of another program. "
+            f"{_ADVICE[sqlite3.SQLITE_NOTADB].format(path=path)}"
+        )
     return version, application
 
 

@@ -143,7 +143,11 @@ class JournalFile:
             )
         else:
             is_whole = False
-            logger.warning("the journal %s was deleted, moved or replaced; toolrun starts a new one", self.path)
+            logger.warning(
+                "the journal %s was deleted, moved or replaced while toolrun runs; "
+                "toolrun goes on with the file that is there now, or starts a new one",
+                self.path,
+            )
             # SQLite would take what is in this log for changes to the file that is there now, whosever that is. While
             # the log is open, no other file can have its number.
             for name, own in ((self._wal_name, self._wal), (self._shm_name, self._shm)):

@@ -24,7 +24,7 @@ from weakref import WeakSet
 from toolrun.errors import JournalError
 from toolrun.journal.call_record import CallRecord, FinishedCall, record_of
 from toolrun.journal.call_row import CallRows
-from toolrun.journal.database import begin, damaged, is_damage, roll_back
+from toolrun.journal.database import begin, damaged, is_damage, roll_back, what_failed
 from toolrun.journal.housekeeping import USUAL_PAUSE, keep_house, keep_house_at_end
 from toolrun.journal.journal_file import JournalFile
 from toolrun.journal.retention import Retention
@@ -81,6 +81,8 @@ class Writer:
         self._queue: deque[Item] = deque()
         self._open_calls: dict[int, CallRecord] = {}
         self._backlog: dict[int, CallRecord] = {}
+        self._claimed: list[int] = []
+        """Calls that the works of the running transaction have written."""
         self._gap_since: int | None = None
         self._gap_calls = 0
         self._next_attempt = 0.0
@@ -142,8 +144,9 @@ class Writer:
             self._wake.set()
 
     def watch(self, record: CallRecord) -> None:
-        """In the thread: a call that runs, and is to be written again if the file is replaced."""
+        """In the thread: a call that was written just now, runs, and is to be written again if the file is replaced."""
         self._open_calls[record.id] = record
+        self._claimed.append(record.id)
 
     def is_full(self) -> bool:
         """Whether callers should wait, so that what is in memory stays bounded."""
@@ -223,6 +226,7 @@ class Writer:
         if self.problem is not None and not works and self._may_pass(records):
             self._fail(_with(records, finished, self._rows), works, self._last_error)
             return
+        self._claimed.clear()
         try:
             connection = self.file.ready()
             known = len(records.keys() & self._open_calls.keys())
@@ -235,13 +239,15 @@ class Writer:
             with suppress(sqlite3.Error):
                 if self.file.connection is not None:
                     roll_back(self.file.connection)
+            for id in self._claimed:  # they have no row, and do not run
+                self._open_calls.pop(id, None)
             if is_damage(error):  # what else it says of keys cannot be believed either
                 self.file.damage = str(error)
                 error = damaged(self.path, str(error))
             self._next_attempt, self._last_error = monotonic() + _RETRY, error
             self._fail(_with(records, finished, self._rows), works, error)
             return
-        self._written += len(finished) + len(records) - known
+        self._written += len(finished) + len(records) - known + len(self._claimed)
         self._succeed(records, running, done)
         self.file.checkpoint()
 
@@ -266,7 +272,7 @@ class Writer:
     def _fail(self, records: dict[int, CallRecord], works: list[Work[Any]], error: Exception) -> None:
         reason = str(error)
         if self.problem is None:
-            logger.error("the journal %s cannot be written: %s. Calls go on without it.", self.path, reason)
+            logger.error("%s Calls go on without it.", _sentence(self.path, error))
             self._gap_since = time_ns() // 1000
         self.problem = reason
         self._remember_open(records, [record for record in records.values() if record.ending is None])
@@ -280,7 +286,7 @@ class Writer:
             self._backlog.pop(next(iter(self._backlog)))
             self._gap_calls += 1
             self.lost += 1
-        failure = NotRecordedError(f"The journal cannot be written: {reason}")
+        failure = NotRecordedError(_sentence(self.path, error))
         self._tell(records, failure)
         for work in works:
             if not work.outcome.done():
@@ -366,6 +372,11 @@ class Writer:
 
 def _with(records: dict[int, CallRecord], finished: Sequence[FinishedCall], rows: CallRows) -> dict[int, CallRecord]:
     return records | {record.id: record for record in (record_of(rows.new_id(), call) for call in finished)}
+
+
+def _sentence(path: Path, error: Exception) -> str:
+    """What is wrong. A JournalError says by itself which journal it is about, and what to do."""
+    return str(error) if isinstance(error, JournalError) else what_failed(path, "written", error)
 
 
 def _were(calls: int) -> str:

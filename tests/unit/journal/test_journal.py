@@ -235,6 +235,53 @@ def test_a_file_that_is_taken_away_is_made_anew_with_the_calls_that_run(
     assert gap == (1, "the file with these calls was deleted or moved")
 
 
+def claim(journal: Journal, key: bytes, arguments: str = "{}") -> CallRecord:
+    """Start a call with a key, as the ledger does."""
+    record = journal.new_record(ADD, arguments, "once")
+    record.key = record.fingerprint = key
+    journal.run(lambda connection: journal.write_now(connection, record)).result(10)
+    return record
+
+
+def test_calls_with_keys_are_counted_in_the_gap_that_a_deleted_file_leaves(journal: Journal, path: Path) -> None:
+    for number in range(5):
+        journal.end(claim(journal, bytes([number])), DONE)
+    running = claim(journal, b"running")
+    journal.flush()
+    path.unlink()
+    add(journal)
+    journal.flush()
+    journal.end(running, DONE)
+    journal.flush()
+    with open_history(path) as history:
+        assert [gap.calls for gap in history.gaps()] == [5]
+
+
+def test_a_call_that_could_not_take_its_key_is_not_written_into_a_new_file(journal: Journal, path: Path) -> None:
+    add(journal)
+    journal.flush()
+    connection = journal._writer.file.connection  # idle now; a commit that fails is as good as a broken disk
+    assert connection is not None
+    connection.execute("CREATE TEMP TABLE a (id INTEGER PRIMARY KEY)")
+    connection.execute("CREATE TEMP TABLE b (a INTEGER REFERENCES a (id) DEFERRABLE INITIALLY DEFERRED)")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+    def break_the_commit(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO temp.b VALUES (1)")
+
+    record = journal.new_record(ADD, "{}", "once")
+    record.key = record.fingerprint = b"k"
+    with journal._writer.file.lock:  # so that both are in one transaction
+        claiming = journal.run(lambda connection: journal.write_now(connection, record))
+        breaking = journal.run(break_the_commit)
+    for work in (claiming, breaking):
+        with pytest.raises(NotRecordedError):
+            work.result(10)
+    path.unlink()
+    journal.flush()
+    assert record.id not in {call.id for call in calls(path)}
+
+
 def is_whole(path: Path) -> bool:
     connection = sqlite3.connect(path)
     try:
@@ -346,6 +393,7 @@ async def test_a_journal_that_cannot_be_written_stops_nobody_and_goes_on_later(
     with pytest.raises(NotRecordedError, match="full"):
         await journal.add_and_wait(record, asyncio.get_running_loop())
     assert journal.problem is not None
+    assert f"The journal {path} cannot be written: database or disk is full. Make room on the disk" in caplog.text
     assert "Calls go on without it" in caplog.text
     with pytest.raises(NotRecordedError, match="full"):
         await journal.drain()

@@ -17,7 +17,7 @@ from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, terminal_safe
 from toolrun.cli.past import arguments_of, cut, duration_of, find_call, outcome_of, past_calls
 from toolrun.errors import CallError, UsageError
-from toolrun.journal.call_record import read_id
+from toolrun.journal.call_record import CallState, read_id
 from toolrun.journal.history import PastCall, open_history
 from toolrun.json import JSON
 from toolrun.result import render
@@ -79,6 +79,8 @@ def command(options: Options, call: str, given: tuple[str, ...], yes: bool, as_j
 def _ask(before: PastCall, arguments: dict[str, JSON], effects: Effects | None) -> None:
     """Raises UsageError unless the user agrees."""
     what = f"'{before.tool}' may act again (its effects are {effects or 'not declared'})"
+    if before.state in (CallState.STARTED, CallState.IN_DOUBT) and before.settled_as is None:
+        what += f"; call {before.shown_id} may have acted already, and nobody knows whether it did"
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(f"{what}: add --yes to call it")
     shown = terminal_safe(cut(json.dumps(arguments, ensure_ascii=False), 200))

@@ -45,15 +45,16 @@ def command(options: Options, tool: str | None, since: int | None, as_json: bool
 
 def _row(it: ToolStatistics, most: int, *, with_bar: bool) -> tuple[str, ...]:
     took, call = it.slowest
+    has_run = call != 0  # else all of its calls were refused, or run still
     return (
         it.tool,
         f"{it.calls:,}",
         _bar(it.calls / most) if with_bar else "",
         f"{it.failed:,} ({it.failed / it.calls:.0%})" if it.failed else "0",
-        duration_of(it.p50_us),
-        duration_of(it.p95_us),
-        duration_of(it.p99_us),
-        f"{duration_of(took)} ({show_id(call)})" if call else "",
+        duration_of(it.p50_us if has_run else None),
+        duration_of(it.p95_us if has_run else None),
+        duration_of(it.p99_us if has_run else None),
+        f"{duration_of(took)} ({show_id(call)})" if has_run else "",
         ", ".join(f"{count} × {reason}" for reason, count in sorted(it.repairs.items(), key=lambda item: -item[1])),
     )
 
@@ -64,15 +65,17 @@ def _bar(part: float) -> str:
 
 
 def _data(it: ToolStatistics) -> dict[str, JSON]:
+    took, call = it.slowest
+    has_run = call != 0
     return {
         "tool": it.tool,
         "calls": it.calls,
         "failed": it.failed,
         "outcomes": dict(it.outcomes),
-        "p50_us": it.p50_us,
-        "p95_us": it.p95_us,
-        "p99_us": it.p99_us,
-        "slowest_us": it.slowest[0],
-        "slowest_call": show_id(it.slowest[1]) if it.slowest[1] else None,
+        "p50_us": it.p50_us if has_run else None,
+        "p95_us": it.p95_us if has_run else None,
+        "p99_us": it.p99_us if has_run else None,
+        "slowest_us": took if has_run else None,
+        "slowest_call": show_id(call) if has_run else None,
         "repairs": dict(it.repairs),
     }
