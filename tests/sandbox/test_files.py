@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.place import SECRET, Place, check
+from sandbox.place import SECRET, Place, check, wait_for
 
 PRIVATE = {
     "an SSH key": ".ssh/id_ed25519",
@@ -140,3 +140,22 @@ def test_no_script_can_run_code_in_the_workers_of_another_one_that_shares_its_en
         assert found["pth"] == found["sitecustomize"] == "ok"
     poisoned = place.attack("walls", tool="neighbour")["poisoned"]  # its first worker
     check(place, poisoned, found)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can put a file into /etc")
+def test_a_file_that_only_root_may_read_is_hidden_from_the_workers_that_start_after_it_was_made(place: Place) -> None:
+    """A script has one policy for as long as its program runs, and the file may be newer than that."""
+    gate = place.project / f"private-{os.getpid()}"
+    private = Path(f"/etc/toolrun-{os.getpid()}")
+    busy = place.begin("wait", path=str(gate))
+    try:
+        wait_for(Path(f"{gate}.begun").exists, "the first worker is at work")
+        private.touch(mode=0o600)
+        private.write_text("for root alone")
+        found = place.attack("read", path=str(private))  # by a second worker, as the first one is at work
+    finally:
+        gate.touch()
+        private.unlink(missing_ok=True)
+        assert place.end(busy).result == "done"
+    is_root_without_walls = place.kind.uid == 0 and not place.has_walls
+    assert (found == "for root alone") == is_root_without_walls, found
