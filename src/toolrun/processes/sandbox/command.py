@@ -58,6 +58,11 @@ def worker_plan(
     return b"%08d" % len(plan) + plan
 
 
+def covered_paths(policy: Policy) -> tuple[Path, ...]:
+    """What is hidden or protected by mounts: replaced by somebody outside, it is neither any more."""
+    return (*policy.hidden, *policy.protected, *private_files())
+
+
 def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporary: Path | None) -> Plan:
     if rung == "none" or policy.level == OFF:
         return bare_plan(memory)
