@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandbox.place import SECRET, Place, check
+from sandbox.place import SECRET, Place, check, wait_for
+from toolrun.processes.sandbox.ground import LANDLOCK
 
 PRIVATE = {
     "an SSH key": ".ssh/id_ed25519",
@@ -140,3 +142,54 @@ def test_no_script_can_run_code_in_the_workers_of_another_one_that_shares_its_en
         assert found["pth"] == found["sitecustomize"] == "ok"
     poisoned = place.attack("walls", tool="neighbour")["poisoned"]  # its first worker
     check(place, poisoned, found)
+
+
+@pytest.fixture(scope="session")
+def settings() -> Iterator[Path]:
+    """Beginning of the names of files in /etc. bubblewrap may be about to cover them, so they stay until the end."""
+    yield Path(f"/etc/toolrun-{os.getpid()}")
+    for path in Path("/etc").glob(f"toolrun-{os.getpid()}-*"):
+        path.unlink()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can put a file into /etc")
+def test_a_file_that_only_root_may_read_is_hidden_from_the_workers_that_start_after_it_was_made(
+    place: Place, settings: Path
+) -> None:
+    """A script has one policy for as long as its program runs, and the file may be newer than that."""
+    gate = place.project / f"private-{os.getpid()}"
+    private = Path(f"{settings}-{place.kind}")
+    busy = place.begin("wait", path=str(gate))
+    try:
+        wait_for(Path(f"{gate}.begun").exists, "the first worker is at work")
+        private.touch(mode=0o600)
+        private.write_text("for root alone")
+        found = place.attack("read", path=str(private))  # by a second worker, as the first one is at work
+    finally:
+        gate.touch()
+        assert place.end(busy).result == "done"
+    is_root_without_walls = place.kind.uid == 0 and not place.has_walls
+    assert (found == "for root alone") == is_root_without_walls, found
+
+
+@pytest.mark.parametrize("path", ["toolrun.toml", "key", ".git/config"])
+def test_a_file_that_is_replaced_while_a_worker_runs_is_soon_as_closed_as_before(place: Place, path: str) -> None:
+    """As editors and git write files: the mount that covered the old file is gone with it."""
+    if place.kind.rung == LANDLOCK:
+        pytest.skip("it is open there from the beginning")
+    place.attack("walls")
+    file = place.project / path
+    new = file.with_name("replacement")
+    new.write_bytes(file.read_bytes())
+    os.chown(new, place.kind.uid, place.kind.uid)
+    new.replace(file)
+
+    def is_closed() -> bool:
+        is_read = path != ".git/config" and place.attack("read", path=path) not in ("", "EACCES")
+        is_written = path == ".git/config" and place.attack("open_to_write", path=path) == "ok"
+        return not is_read and not is_written
+
+    if place.has_walls:
+        wait_for(is_closed, "another worker covers the new file")
+    else:
+        assert not is_closed()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -31,6 +31,8 @@ class Confinement:
     """Whether it needs a temporary directory, which the engine removes afterwards."""
     on_failure: Callable[[], None] = lambda: None
     """To be called when the walls cannot be put up after all."""
+    covered: Callable[[], Iterable[Path]] = tuple
+    """What mounts hide or protect, and only for as long as nobody replaces it."""
     hosts: tuple[str, ...] = ()
     """The only hosts that it may reach, through a proxy of the engine; empty if it needs no proxy."""
 
@@ -115,6 +117,14 @@ class Listener(Protocol):
     def logged(self, line: str) -> None: ...
 
     def ended(self, exit: Exit) -> None: ...
+
+
+@runtime_checkable
+class Replaceable(Protocol):
+    """A listener whose worker can be replaced by another one."""
+
+    def outdated(self) -> None:
+        """The walls of the worker have an opening. Is called again for as long as the worker is there."""
 
 
 @runtime_checkable

@@ -139,6 +139,9 @@ class Pool:
     def worker_loaded(self, worker: PooledWorker) -> None:
         self._state.loaded(worker)
 
+    def worker_outdated(self, worker: PooledWorker) -> None:
+        self._perform(self._state.outdated(worker))
+
     def worker_failed(self, worker: PooledWorker) -> None:
         self._state.failed(worker)
 

@@ -219,6 +219,13 @@ class PoolState(Generic[W, T]):
         if worker is not None:
             self._drop(worker)
 
+    def outdated(self, worker: W) -> Actions[W, T]:
+        """The worker is to be replaced: it ends with its last call. One that is starting is, once it is ready."""
+        if worker.state is not WorkerState.READY:
+            return ()
+        _change(worker, Event.RETIRED)
+        return [*([] if worker.load else self._end(worker, Event.EMPTY)), *self._assign()]
+
     def failed(self, worker: W) -> None:
         """The worker cannot be trusted any more. It is still there until it has died."""
         _change(worker, Event.FAILED)

@@ -47,6 +47,9 @@ class Owner(Protocol):
 
     def worker_loaded(self, worker: PooledWorker) -> None: ...
 
+    def worker_outdated(self, worker: PooledWorker) -> None:
+        """It is to get no more calls. May be said more than once."""
+
     def worker_failed(self, worker: PooledWorker) -> None:
         """It is about to be killed. Its calls have not been answered yet."""
 
@@ -295,6 +298,9 @@ class PooledWorker(WorkerRecord):
         traceback = Indented(below if isinstance(below, str) else "")
         logger.log(level, "%s: %s%s", self.name, message, traceback, extra={"tool": self.name})
 
+    def outdated(self) -> None:
+        self._owner.worker_outdated(self)
+
     def ended(self, exit: Exit) -> None:
         lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)
         self._owner.worker_failed(self)
@@ -336,6 +342,8 @@ class NoPool:
 
     def worker_failed(self, worker: PooledWorker) -> None:
         self._state.failed(worker)
+
+    def worker_outdated(self, worker: PooledWorker) -> None: ...
 
     def worker_ended(self, worker: PooledWorker, lost: WorkerLostError) -> None: ...
 

@@ -96,6 +96,9 @@ def enter(plan: dict[str, Any], prepare: Callable[[], object]) -> None:
 
 def _leave_outer_behind(mounts: list[list[Any]] | None, prepare: Callable[[], object]) -> None:
     """Go on in a child, for which this process waits. None: it is not in a PID namespace."""
+    # Before the forks: what one process imports after them is memory that it shares with no other, page by page.
+    from .supervise import supervise
+
     host, outer, init, mounted = os.getppid(), os.getpid(), 0, -1
     if mounts is None:
         _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -105,8 +108,6 @@ def _leave_outer_behind(mounts: list[list[Any]] | None, prepare: Callable[[], ob
     if worker:
         for number in (SIGTERM, SIGINT, SIGHUP):
             signal(number, SIG_IGN)
-        from .supervise import supervise  # here, so that the worker does not wait for the import
-
         supervise(worker, init, host, _call)
     _die_with(0 if init else outer)
     prepare()

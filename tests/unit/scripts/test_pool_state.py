@@ -158,3 +158,31 @@ def test_a_closed_pool_refuses_those_who_wait_and_kills_what_runs() -> None:
     pool.enqueue("a")
     assert pool.close() == (Refuse(("a",)),)
     assert pool.end_all() == [EndWorker(worker, kill=True)]
+
+
+def test_an_outdated_worker_ends_at_once_if_it_has_no_call() -> None:
+    pool = Pool(LIMITS)
+    worker = ready_worker(pool)
+    assert pool.outdated(worker) == [EndWorker(worker, kill=False)]
+    assert worker not in pool.workers
+    assert pool.outdated(worker) == (), "it is said again for as long as the process is there"
+
+
+def test_an_outdated_worker_ends_with_its_last_call_and_another_one_serves_those_who_wait() -> None:
+    pool = Pool(replace(LIMITS, concurrency=1, max_workers=1))
+    worker = ready_worker(pool)
+    acquired(pool)
+    pool.enqueue("waiting")
+    assert pool.outdated(worker) == [StartWorker()], "a worker that ends is none of the one that may be there"
+    assert worker.state is WorkerState.DRAINING
+    assert EndWorker(worker, kill=False) in pool.release(worker, 1.0)
+
+
+def test_a_worker_that_is_starting_is_outdated_once_it_is_ready() -> None:
+    pool = Pool(LIMITS)
+    worker = WorkerRecord(0.0)
+    pool.starting += 1
+    pool.add(worker)
+    assert pool.outdated(worker) == ()
+    pool.loaded(worker)
+    assert EndWorker(worker, kill=False) in pool.outdated(worker)

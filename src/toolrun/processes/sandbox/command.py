@@ -21,6 +21,7 @@ from toolrun.json import dumps
 from toolrun.processes.sandbox import landlock
 from toolrun.processes.sandbox.plan import TEMPORARY, Plan, about, bare_plan, make_plan, pinned
 from toolrun.processes.sandbox.policy import OFF, Policy
+from toolrun.processes.sandbox.private_files import private_files
 from toolrun.worker import DIRECTORY
 
 _MAIN: Final = f"{DIRECTORY}/__main__.py"
@@ -57,10 +58,15 @@ def worker_plan(
     return b"%08d" % len(plan) + plan
 
 
+def covered_paths(policy: Policy) -> tuple[Path, ...]:
+    """What is hidden or protected by mounts: replaced by somebody outside, it is neither any more."""
+    return (*policy.hidden, *policy.protected, *private_files())
+
+
 def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporary: Path | None) -> Plan:
-    policy = _own(policy)
     if rung == "none" or policy.level == OFF:
         return bare_plan(memory)
+    policy = _own(policy)
     if rung == "bubblewrap":
         policy = _pinned(policy)
         plan = make_plan(policy, abi, TEMPORARY, memory, has_namespaces=False, is_hiding=True)
@@ -71,8 +77,11 @@ def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporar
 
 
 def _own(policy: Policy) -> Policy:
-    """With the worker's own modules."""
-    return replace(policy, read=(*policy.read, Path(DIRECTORY)))
+    """With the worker's own modules, and without what the system keeps from everybody but root.
+
+    For a plan the latter is looked for while the interpreter starts, which takes longer.
+    """
+    return replace(policy, read=(*policy.read, Path(DIRECTORY)), hidden=(*policy.hidden, *private_files()))
 
 
 def _pinned(policy: Policy) -> Policy:

@@ -15,7 +15,7 @@ from typing import Final
 
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.processes.engine import Confinement, ProcessSpec
-from toolrun.processes.sandbox.command import worker_command, worker_plan
+from toolrun.processes.sandbox.command import covered_paths, worker_command, worker_plan
 from toolrun.processes.sandbox.ground import (
     BUBBLEWRAP,
     NAMESPACES,
@@ -78,6 +78,7 @@ class Sandboxes:
                 gaps=ground.gaps(),
                 has_namespace=ground.rung in (NAMESPACES, BUBBLEWRAP),
                 has_temporary=ground.rung != NONE,
+                covered=partial(covered_paths, policy) if ground.rung in (NAMESPACES, BUBBLEWRAP) else tuple,
                 on_failure=self.forget,
                 hosts=policy.net if isinstance(policy.net, tuple) else (),
             ),

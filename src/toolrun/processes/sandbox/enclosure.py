@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolrun.processes.engine import Confinement
+from toolrun.processes.wall_guard import Covered, WallGuard
 
 if TYPE_CHECKING:
     from toolrun.processes.sandbox.network_proxy import NetworkProxy
@@ -25,11 +26,16 @@ VARIABLE: Final = "TOOLRUN_PROXY"
 class Enclosure:
     """The surroundings of one confined process."""
 
-    def __init__(self, confinement: Confinement, place: Callable[[], Path], on_refused: Callable[[str], None]) -> None:
+    def __init__(
+        self, confinement: Confinement, place: Callable[[], Path], on_refused: Callable[[str], None], guard: WallGuard
+    ) -> None:
         """`place` makes an empty directory. `on_refused` gets a host that the process tried to reach."""
         self._temporary = place() if confinement.has_temporary else None
         self.command = confinement.command(self._temporary)
         self._plan = confinement.plan
+        self._find_covered = confinement.covered
+        self._guard = guard
+        self.covered: Covered = frozenset()
         self.variables: dict[str, str] = {}
         self.descriptors: tuple[int, ...] = ()
         self._proxy: NetworkProxy | None = None
@@ -46,6 +52,7 @@ class Enclosure:
 
     def plan(self) -> bytes:
         """What the process waits for before anything else."""
+        self.covered = self._guard.hold(self._find_covered())  # before the process can mount anything
         return self._plan(self._temporary)
 
     def started(self) -> None:
@@ -63,6 +70,8 @@ class Enclosure:
     def close(self) -> None:
         """The process has ended, or was not started. What is in the temporary directory may take a while to remove."""
         self._close_pair()
+        self._guard.release(self.covered)
+        self.covered = frozenset()
         if self._proxy is not None:
             self._proxy.abort()
         if self._temporary is not None:

@@ -12,20 +12,16 @@ Permissions add to that: `read` and `write` name paths; `net` and `run` take the
 A script may put a symbolic link where it may write. So a permission does not lead through a link there: a script could
 otherwise have the next worker granted whatever the link names.
 
-Root owns what the system keeps from everybody else (/etc/shadow), and can read it without any capability. So for root
-these files are hidden like those of toolrun.
+A policy outlives many processes. What may change meanwhile is looked up at each start: `private_files.py`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import stat
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,10 +32,7 @@ STANDARD: Final = "standard"
 STRICT: Final = "strict"
 OFF: Final = "off"
 LEVELS: Final = (STANDARD, STRICT, OFF)
-_SYSTEM_SETTINGS: Final = "/etc"
 _MAX_LINKS: Final = 40
-_LOOK_AGAIN: Final = 60.0
-"""Seconds for which the private files of the system are remembered: to look takes 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +100,7 @@ def make_policy(
         program=program,
         read=_unique(read),
         write=_unique(write),
-        hidden=() if level == OFF else _unique([*(path.resolve() for path in territory.hidden), *_private_files()]),
+        hidden=() if level == OFF else _unique(path.resolve() for path in territory.hidden),
         protected=tuple(path.resolve() for path in territory.protected),
         net=is_standard if permissions.net is None else permissions.net,
         run=is_standard if run is None else run if isinstance(run, bool) else _programs(run),
@@ -128,32 +121,6 @@ def interpreter_roots(interpreter: Path) -> tuple[Path, ...]:
         roots.append(step.parent.parent)
     roots.append(step.resolve().parent.parent)
     return _unique(root for root in roots if root != Path("/"))
-
-
-def _private_files() -> tuple[Path, ...]:
-    """What root can read in /etc and others cannot; nothing for others, whom the system itself refuses it."""
-    return _find_private_files(int(time.monotonic() // _LOOK_AGAIN)) if os.getuid() == 0 else ()
-
-
-@lru_cache(maxsize=1)
-def _find_private_files(_: int) -> tuple[Path, ...]:
-    return tuple(map(Path, _private_below(_SYSTEM_SETTINGS)))
-
-
-def _private_below(directory: str) -> Iterator[str]:
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_symlink():  # half of /etc, and to know that takes no look at the file
-            continue
-        with suppress(FileNotFoundError):
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode) and mode & 0o005 == 0o005:
-                yield from _private_below(entry.path)
-            elif stat.S_ISDIR(mode) or not mode & 0o004:
-                yield entry.path
 
 
 def is_below(path: str, root: str) -> bool:

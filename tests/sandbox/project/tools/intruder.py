@@ -289,6 +289,15 @@ def temporary(content: str) -> str:
         return Path(directory, "file").read_text()
 
 
+def wait(path: str) -> str:
+    """Be at work until a file is there."""
+    Path(f"{path}.begun").touch()
+    end = time.monotonic() + 60
+    while not Path(path).exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    return "done"
+
+
 # Sockets and memory of other programs.
 
 
