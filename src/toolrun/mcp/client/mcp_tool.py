@@ -96,6 +96,11 @@ class McpTool:
         return self.supervisor.name
 
     @property
+    def own_name(self) -> str:
+        """By which its server knows it."""
+        return self.listed.name
+
+    @property
     def parameter_names(self) -> Mapping[str, str]:
         """Names that models use → names that the server knows."""
         return self._mapping
