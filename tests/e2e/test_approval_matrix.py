@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Person:
         return self._said.pop() if self._said else "deny"
 
 
-Ask = Callable[[Runtime, Person], Awaitable[str]]
+Ask = Callable[[Runtime, Person], Coroutine[Any, Any, str]]
 """Makes the call as a model's, lets the person answer, and returns what the model is told."""
 
 
