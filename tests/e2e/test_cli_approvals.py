@@ -68,6 +68,21 @@ async def test_a_request_is_listed_answered_and_used_by_one_call(project: Path) 
     assert shown["approval"] == call["approval"]
 
 
+async def test_a_request_is_shown_with_all_of_its_arguments(project: Path) -> None:
+    await pay(project, to=f"ann {'x' * 500}\nstate: allowed", amount=3)
+    assert "see all of them with: toolrun approvals show ID" in approvals(project)
+    page = approvals(project, "show", "1").splitlines()
+    assert page[:2] == ["request: 1", "tool: pay"]
+    assert page[-1] == f'arguments: {{"to":"ann {"x" * 500}\\nstate: allowed","amount":3}}'
+    assert [line for line in page if line.startswith("state: waits until ")], page
+    approvals(project, "allow", "1", "--set", "to=bob")
+    page = approvals(project, "show", "1").splitlines()
+    assert page[-1] == 'changed to: {"to":"bob","amount":3}'
+    assert f"state: allowed with changed arguments by {ME}" in page
+    assert json.loads(approvals(project, "show", "1", "--json"))["edited"] == {"to": "bob", "amount": 3}
+    assert "there is no request 2" in approvals(project, "show", "2", code=2)
+
+
 async def test_a_denial_tells_the_model_why(project: Path) -> None:
     await pay(project, to="ann")
     assert approvals(project, "deny", "1", "--reason", "too dear") == f"Request 1 (pay) is denied by {ME}: too dear.\n"

@@ -245,6 +245,16 @@ def test_a_poisoned_entry_is_shown_and_warned_about(world: World) -> None:
     assert found["plain"] == []
 
 
+def test_a_poisoned_entry_is_copied_by_its_name_only(world: World) -> None:
+    poisoned = {"poisoned": {"command": "npx\u200b"}, "na\u2060me": {"command": "x"}, "plain": {"command": "x"}}
+    world.write(world.root / ".mcp.json", poisoned)
+    done = world.run("--all", "--yes")
+    assert done.returncode == 0
+    assert "poisoned in .mcp.json is left out: it has hidden characters in command" in done.stderr
+    assert "na<U+2060>me in .mcp.json is left out: has hidden characters in its name" in done.stderr
+    assert list(tomllib.loads(world.toml.read_text())["servers"]) == ["plain"]
+
+
 def test_a_poisoned_entry_is_copied_with_what_is_hidden_in_sight(world: World) -> None:
     args = ["good\u200b-server", "\U000e0041", "é"]
     world.write(world.root / ".mcp.json", {"poisoned": {"command": "npx", "args": args}})

@@ -88,6 +88,23 @@ async def test_no_and_other_arguments_and_taking_back(server: Served, api: httpx
     assert (project / "ran.txt").read_text() == "/other\n"
 
 
+async def test_arguments_that_the_tool_cannot_take_are_no_answer(server: Served, api: httpx2.Client) -> None:
+    await remove(server, "/x")
+    for arguments in ({"path": 7}, {}, {"path": "/x", "other": 1}):
+        answer = api.post("/api/approvals/1", json={"answer": "allow", "arguments": arguments})
+        assert answer.status_code == 400, arguments
+    assert [row["state"] for row in api.get("/api/approvals").json()["approvals"]] == ["pending"]
+
+
+async def test_arguments_that_are_not_shown_in_full_are_not_replaced(server: Served, api: httpx2.Client) -> None:
+    await remove(server, "x" * 20_000)
+    (request,) = api.get("/api/approvals").json()["approvals"]
+    assert request["withheld"] == "cut"
+    answer = api.post("/api/approvals/1", json={"answer": "allow", "arguments": {"path": "/x"}})
+    assert (answer.status_code, "too long" in answer.json()["error"]) == (400, True)
+    assert api.post("/api/approvals/1", json={"answer": "deny"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,12 @@ from toolrun.text import one_line
 from toolrun.tools.context import Call
 
 _STDIN: Final = 0
+_STDERR: Final = 2
+_UNKNOWN_WIDTH: Final = 80
 _LONGEST: Final = 200
 """Characters of an argument, or of a description, to show."""
+_END: Final = 60
+"""Those of them that are its end: what matters may stand there."""
 _SCOPES: Final = {"y": Scope.ONCE, "c": Scope.CONVERSATION, "a": Scope.ALWAYS}
 _WORDS: Final = {"yes": "y", "conversation": "c", "always": "a", "edit": "e", "show": "s"}
 _ANSWERED: Final = {"allowed": "allowed", "used": "answered", "denied": "denied", "revoked": "revoked"}
@@ -93,7 +98,7 @@ class _OpenRequest:
         if limit is None or len(text) <= limit:
             return text
         self.is_cut = True
-        return f"{text[:limit]}… ({len(text) - limit} more characters)"
+        return f"{text[: limit - _END]}… ({len(text) - limit} more characters) …{text[-_END:]}"
 
 
 class ApprovalPrompt:
@@ -148,10 +153,10 @@ class ApprovalPrompt:
         number = f"Request {request.id}: " if runtime is not None and runtime.journal is not None else ""
         origin = f" ({one_line(source)})" if source else ""
         about = one_line(request.description.strip().partition("\n")[0])
-        print_on_stderr(f"{paint(f'{number}{one_line(request.tool)}{origin}', 'yellow')}\n")
+        _print_lines([f"{number}{one_line(request.tool)}{origin}"], "yellow", indent=0)
         if about:
-            print_on_stderr(f"  {about if len(about) <= _LONGEST else f'{about[:_LONGEST]}…'}\n")
-        print_on_stderr(f"  You are asked because: {one_line(request.reason)}\n")
+            _print_lines([about if len(about) <= _LONGEST else f"{about[:_LONGEST]}…"], indent=2)
+        _print_lines([f"You are asked because: {one_line(request.reason)}"], indent=2)
         lines = question.lines(request.arguments)
         if lines:
             print_on_stderr("  It would get:\n")
@@ -164,7 +169,7 @@ class ApprovalPrompt:
         except (UsageError, CallError) as error:
             print_on_stderr(f"  {one_line(str(error).removeprefix(CHANGED))}\n")
             return
-        before, after = question.lines(question.request.arguments), question.lines(changed)
+        before, after = question.lines(question.request.arguments, None), question.lines(changed, None)
         question.changed = changed if changed != question.request.arguments else None
         if question.changed is None:
             print_on_stderr("  Nothing is changed.\n")
@@ -219,9 +224,34 @@ async def _read(question: str) -> str | None:
     return line
 
 
-def _print_lines(lines: list[str], colour: str = "") -> None:
+def _print_lines(lines: list[str], colour: str = "", indent: int = 4) -> None:
+    """Print lines; one that is too long for the terminal goes on further to the right.
+
+    The terminal would let it go on at the left edge, where only toolrun writes: a value could pose as a line of ours.
+    """
     for line in lines:
-        print_on_stderr(f"    {paint(line, colour) if colour else line}\n")
+        for number, row in enumerate(_rows(line, _columns() - indent - 4)):
+            print_on_stderr(f"{' ' * (indent + 4 * bool(number))}{paint(row, colour) if colour else row}\n")
+
+
+def _rows(line: str, width: int) -> list[str]:
+    """The line in pieces that are no wider."""
+    rows, left = [""], max(width, 20)
+    for it in line:
+        columns = 1 if it < "\u0300" else 2  # as many as it may take
+        if columns > left:
+            rows.append("")
+            left = max(width, 20)
+        rows[-1] += it
+        left -= columns
+    return rows
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(_STDERR).columns or _UNKNOWN_WIDTH
+    except OSError:
+        return _UNKNOWN_WIDTH
 
 
 def _is_plain(text: str) -> bool:

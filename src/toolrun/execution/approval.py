@@ -53,7 +53,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A call that waits for an answer. The answer holds for exactly this tool and these arguments."""
+    """A call that waits for an answer. The answer holds for exactly this tool of this source, and these arguments."""
 
     tool: str
     arguments: Mapping[str, JSON]

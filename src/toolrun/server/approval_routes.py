@@ -7,14 +7,18 @@ DELETE /api/approvals/ID    takes an answer back
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
 
-from toolrun.execution.approval import Allow, Answer, Deny, Scope
+from toolrun.errors import CallError, InvalidArgumentsError
+from toolrun.execution.approval import CHANGED, Allow, Answer, Deny, Scope, change_arguments
+from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.server.request_error import RequestError
 from toolrun.text import show
+from toolrun.tools.context import Call
 from toolrun.trust.approvals import Approvals
 
 _KEYS: Final = ("answer", "scope", "arguments", "reason", "by")
@@ -42,10 +46,29 @@ class ApprovalRoutes:
 
     async def _answer(self, request: Request, body: Any) -> dict[str, Any]:
         id, answer = _id(request), _read_answer(body)
+        if isinstance(answer, Allow) and answer.arguments is not None:
+            await self._check_edit(id, answer.arguments)
         problem = await self._approvals.answer(id, answer)
         if problem is not None:
             raise RequestError(404 if problem == "does not exist" else 409, f"the request {id} {problem}")
         return {"id": id, "state": "allowed" if isinstance(answer, Allow) else "denied"}
+
+    async def _check_edit(self, id: int, arguments: Mapping[str, JSON]) -> None:
+        """Refuse arguments that the tool cannot take, and those of somebody who has not seen all that they replace."""
+        row = next((it for it in await self._approvals.open() if it.id == id), None)
+        if row is None:
+            return  # the answer says why that is too late
+        if row.withheld is not None:
+            why = "have a secret in them" if row.withheld == "hidden" else "are too long for the journal"
+            raise RequestError(400, f"the arguments of request {id} {why}, so they cannot be changed here")
+        executor = self._runtime.executor
+        trial = Call(executor, row.tool, {}, None)
+        try:
+            change_arguments(trial, await executor.find(row.tool), arguments)
+        except InvalidArgumentsError as error:
+            raise RequestError(400, str(error).removeprefix(CHANGED)) from None
+        except CallError:
+            return  # the tool is not there now; the call will be checked
 
     async def _revoke(self, request: Request, _: Any) -> dict[str, Any]:
         id = _id(request)

@@ -10,11 +10,13 @@ from toolrun.tools.protocol import Tool, schema_of
 
 
 def hash_definition(tool: Tool) -> str:
-    """16 hexadecimal digits of the name, description, schema and annotations of a tool."""
-    said: JSON = {
+    """16 hexadecimal digits of the name, description, schema and annotations of a tool, and of what its source adds."""
+    said: dict[str, JSON] = {
         "name": tool.name,
         "description": tool.description,
         "schema": dict(schema_of(tool)),
         "annotations": dict(getattr(tool, "annotations", None) or {}),
     }
+    if isinstance(more := getattr(tool, "said_hash", None), str):
+        said["more"] = more
     return hashlib.sha256(dumps(normalise(said), sort_keys=True)).hexdigest()[:16]

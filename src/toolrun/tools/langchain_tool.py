@@ -35,14 +35,15 @@ Invoke = Callable[[dict[str, JSON]], object]
 
 
 def is_langchain(tool: object) -> bool:
-    base = sys.modules.get("langchain_core.tools.base")
-    return base is not None and isinstance(tool, base.BaseTool)
+    # A thread may be importing LangChain: a module that has no such class yet has no objects of it either.
+    kind = getattr(sys.modules.get("langchain_core.tools.base"), "BaseTool", None)
+    return kind is not None and isinstance(tool, kind)
 
 
 def is_single_input(tool: Any) -> bool:
     """Whether it is a `Tool(name, func, description)`, whose function takes one text."""
-    simple = sys.modules.get("langchain_core.tools.simple")
-    return simple is not None and isinstance(tool, simple.Tool) and tool.args_schema is None
+    kind = getattr(sys.modules.get("langchain_core.tools.simple"), "Tool", None)
+    return kind is not None and isinstance(tool, kind) and tool.args_schema is None
 
 
 def rename_single(given: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:

@@ -237,7 +237,7 @@ class Approvals:
 
     def _stored_form(self, request: ApprovalRequest, caller: Caller) -> NewRequest:
         row = current_conversation.get()
-        exact = dumps([request.tool, request.definition, dict(request.arguments)], sort_keys=True)
+        exact = dumps([request.tool, request.source, request.definition, dict(request.arguments)], sort_keys=True)
         shown = dumps(self._redactor.value(dict(request.arguments))).decode()
         text = dumps(dict(request.arguments)).decode()
         withheld = "hidden" if shown != text else None

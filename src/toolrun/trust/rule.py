@@ -2,11 +2,15 @@
 
 The first rule of `[approval]` that matches decides, then the settings of the tool in toolrun.toml, then what its author
 declared, then the default.
+
+In doubt a rule that allows does not match, and one that asks or denies does: of a list, `allow` has to mean every
+element, the others one; and a tool that got the prefix of its server, because another server has the same name, is
+still meant by its own name, except by `allow`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -15,7 +19,7 @@ from typing import Final
 
 from toolrun.config.model import ApprovalRule, ApprovalSettings, ToolSettings
 from toolrun.json import JSON, dumps
-from toolrun.tools.protocol import Tool, source_of
+from toolrun.tools.protocol import Tool, schema_of, source_of
 
 DESTRUCTIVE: Final = "destructive"
 
@@ -47,6 +51,8 @@ class ToolRules:
     """For calls that none of them is about."""
     otherwise_by_model: Ruling
     """The same, if a model makes the call."""
+    schema: Mapping[str, JSON]
+    """Of the arguments: a call that leaves one out means its default."""
 
     @property
     def allows_all(self) -> bool:
@@ -55,9 +61,17 @@ class ToolRules:
 
     def ruling(self, arguments: Mapping[str, JSON], *, by_model: bool) -> Ruling:
         for number, rule in self.rules:
-            if all(_matches(pattern, _find(arguments, name)) for name, pattern in rule.arguments.items()):
+            if self._is_about(rule, arguments):
                 return Ruling(Action(rule.action), f"rule {number} of [approval]")
         return self.otherwise_by_model if by_model else self.otherwise
+
+    def _is_about(self, rule: ApprovalRule, arguments: Mapping[str, JSON]) -> bool:
+        is_met = all if rule.action == Action.ALLOW else any
+        for name, pattern in rule.arguments.items():
+            values = _find(arguments, name, self.schema)
+            if not values or not is_met(_matches(pattern, value, is_met) for value in values):
+                return False
+        return True
 
 
 def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> ToolRules:
@@ -79,24 +93,34 @@ def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> 
         otherwise = by_model = _ALLOWED
         if _annotations(tool).get("destructiveHint") is True:
             by_model = Ruling(Action.ASK, "it says of itself that it destroys something")
-    return ToolRules(tuple(rules), otherwise, by_model)
+    has_patterns = any(rule.arguments for _, rule in rules)
+    return ToolRules(tuple(rules), otherwise, by_model, schema_of(tool) if has_patterns else {})
 
 
 def toolset_of(tool: Tool) -> str:
     """The MCP server that a tool comes from, or the name of its file without the ending."""
-    server = getattr(tool, "server", None)
-    name = server if isinstance(server, str) else getattr(server, "name", None)
-    return name if isinstance(name, str) else PurePath(source_of(tool)).stem
+    server = getattr(tool, "mcp_server", None)
+    return server if isinstance(server, str) else PurePath(source_of(tool)).stem
 
 
 def _concerns(rule: ApprovalRule, tool: Tool) -> bool:
     annotations = _annotations(tool)
+    sources = {source_of(tool), source_of(tool).removeprefix("remote ")}
     return (
-        fnmatchcase(tool.name, rule.tool)
+        any(fnmatchcase(name, rule.tool) for name in _names(tool, rule))
         and (rule.toolset == "*" or fnmatchcase(toolset_of(tool), rule.toolset))
-        and (rule.source == "*" or fnmatchcase(source_of(tool), rule.source))
+        and (rule.source == "*" or any(fnmatchcase(source, rule.source) for source in sources))
         and all(annotations.get(name) == value for name, value in rule.annotations.items())
     )
+
+
+def _names(tool: Tool, rule: ApprovalRule) -> set[str]:
+    """By which a rule may mean the tool. Which of them it has depends on what other servers list."""
+    server, own = getattr(tool, "mcp_server", None), getattr(tool, "own_name", None)
+    if not isinstance(server, str) or not isinstance(own, str):
+        return {tool.name}
+    names = {tool.name, f"{server}__{own}"}
+    return names if rule.action == Action.ALLOW else names | {own}
 
 
 def _annotations(tool: Tool) -> Mapping[str, JSON]:
@@ -108,23 +132,34 @@ class _Absent:
     """No JSON value."""
 
 
-def _find(arguments: JSON | Mapping[str, JSON], path: str) -> object:
-    """The argument of that name; `options.path` is one inside an object."""
-    if isinstance(arguments, Mapping):
-        if path in arguments:
-            return arguments[path]
-        head, dot, rest = path.partition(".")
-        if dot and head in arguments:
-            return _find(arguments[head], rest)
-    return _Absent
+def _find(arguments: object, path: str, schema: object = None) -> list[object]:
+    """The values of that name, many if lists are on the way, none if it is absent; `options.path` is in an object."""
+    if isinstance(arguments, list):
+        items = schema.get("items") if isinstance(schema, Mapping) else None
+        return [value for item in arguments for value in _find(item, path, items) or [_Absent]]
+    if not isinstance(arguments, Mapping):
+        return []
+    if path in arguments:
+        return [arguments[path]]
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    known = properties if isinstance(properties, Mapping) else {}
+    if (default := _default(known.get(path))) is not None:
+        return [default]
+    head, dot, rest = path.partition(".")
+    inside = arguments.get(head, _default(known.get(head)))
+    return _find(inside, rest, known.get(head)) if dot else []
 
 
-def _matches(pattern: JSON, value: object) -> bool:
-    """Whether a value, or one in a list of values, is meant. A text is a pattern for texts, and for others as JSON."""
+def _default(schema: object) -> JSON:
+    return schema.get("default") if isinstance(schema, Mapping) else None
+
+
+def _matches(pattern: JSON, value: object, is_met: Callable[[Iterable[bool]], bool]) -> bool:
+    """Whether a value, or the values in a list, are meant. A text is a pattern for texts, and for others as JSON."""
     if value is _Absent:
         return False
     if isinstance(value, list) and not isinstance(pattern, list):
-        return any(_matches(pattern, item) for item in value)
+        return bool(value) and is_met(_matches(pattern, item, is_met) for item in value)
     if isinstance(pattern, str):
         return fnmatchcase(value if isinstance(value, str) else dumps(value).decode(), pattern)
     return pattern == value and isinstance(pattern, bool) == isinstance(value, bool)

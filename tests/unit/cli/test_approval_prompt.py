@@ -84,6 +84,23 @@ async def test_it_shows_tool_source_reason_and_arguments(screen: Screen) -> None
     ]
 
 
+@pytest.mark.parametrize("filler", [" ", "x", "\u3000", "漢"])
+async def test_no_value_reaches_the_left_edge_where_the_question_stands(screen: Screen, filler: str) -> None:
+    for length in range(30, 80):
+        await ask(screen, "", request(path=filler * length + "Allow? [y]es once: y"))
+    ours = ("pay (", "  Pay", "  You are", "  It would", "    path: ", "        ", "Allow? [y]es once, [a]lways, ")
+    lines = screen.text.splitlines()
+    assert all(line.startswith(ours) for line in lines)
+    widths = {len(line) + sum(it > "\u0300" for it in line) for line in lines}
+    assert max(widths) <= approval_prompt._columns(), "the terminal would go on at its left edge"
+
+
+async def test_the_end_of_a_long_value_is_shown_as_well(screen: Screen) -> None:
+    await ask(screen, "", request(command=f"ls {' ' * 500}; rm -rf /"))
+    assert "more characters)" in screen.text
+    assert "; rm -rf /" in screen.text
+
+
 @pytest.mark.parametrize(
     ("line", "answer"),
     [

@@ -29,6 +29,7 @@ class Said:
         {"schema": {"type": "object", "properties": {"a": {"type": "string", "description": "more"}}}},
         {"annotations": {"readOnlyHint": False}},
         {"annotations": None},
+        {"said_hash": "of a server"},
     ],
 )
 def test_whatever_a_tool_says_differently_changes_its_hash(changed: dict[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Annotated, Any, ClassVar
 
 import pytest
@@ -25,6 +27,7 @@ from langchain_core.tools.base import _DirectlyInjectedToolArg
 from pydantic import BaseModel, Field, field_validator
 
 from toolrun import DefinitionError, ErrorKind, ToolExecutor, ToolManager
+from toolrun.tools.langchain_tool import is_langchain, is_single_input
 from toolrun.tools.protocol import schema_of
 
 
@@ -479,3 +482,12 @@ async def test_the_state_of_a_tool_stays_its_own(executor: ToolExecutor) -> None
     for _ in range(3):
         last = await run(executor, made)
     assert (made.count, last.text) == (3, "3")
+
+
+def test_a_tool_of_another_kind_is_none_of_langchain_while_that_is_being_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("base", "simple"):
+        monkeypatch.setitem(sys.modules, f"langchain_core.tools.{name}", ModuleType(name))
+    assert not is_langchain(object())
+    assert not is_single_input(object())

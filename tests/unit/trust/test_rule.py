@@ -26,7 +26,8 @@ class FromServer:
     description = "Create an issue."
     schema: ClassVar[Any] = {"type": "object"}
     source = "MCP server github"
-    server = "github"
+    mcp_server = "github"
+    own_name = "create_issue"
 
     def invoke(self, arguments: dict[str, Any]) -> None: ...
 
@@ -150,6 +151,84 @@ def test_a_tool_of_a_server_belongs_to_the_toolset_of_its_server() -> None:
     assert toolset_of(FromServer()) == "github"
     assert ruling(FromServer(), {}, {"action": "deny", "toolset": "git*"}) is Action.DENY
     assert ruling(FromServer(), {}, {"action": "deny", "source": "MCP server github"}) is Action.DENY
+
+
+class Remote(FromServer):
+    name = "github__create_issue"
+    source = "remote MCP server github"
+
+
+@pytest.mark.parametrize(
+    ("rule", "matches"),
+    [
+        ({"source": "MCP server github"}, True),
+        ({"source": "remote MCP server *"}, True),
+        ({"tool": "create_issue"}, True),
+        ({"tool": "github__create_issue"}, True),
+        ({"tool": "gitlab__create_issue"}, False),
+    ],
+)
+def test_a_prefix_or_an_address_takes_no_tool_out_of_a_rule(rule: dict[str, Any], matches: bool) -> None:
+    assert ruling(Remote(), {}, {"action": "deny", **rule}) is (Action.DENY if matches else Action.ALLOW)
+
+
+def test_what_is_allowed_by_the_name_of_one_tool_is_not_allowed_to_a_newcomer_with_that_name() -> None:
+    by_name = {"action": "allow", "tool": "create_issue"}
+    assert ruling(FromServer(), {}, by_name, default="deny") is Action.ALLOW
+    assert ruling(Remote(), {}, by_name, default="deny") is Action.DENY
+    assert ruling(FromServer(), {}, {**by_name, "tool": "github__create_issue"}, default="deny") is Action.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("arguments", "action"),
+    [
+        ({"paths": ["draft-1", "draft-2"]}, Action.ALLOW),
+        ({"paths": ["draft-1", "/etc/passwd"]}, Action.DENY),
+        ({"paths": [["draft-1", "/etc/passwd"]]}, Action.DENY),
+        ({"paths": []}, Action.DENY),
+        ({}, Action.DENY),
+    ],
+)
+def test_a_list_is_allowed_if_every_element_is(arguments: dict[str, Any], action: Action) -> None:
+    assert (
+        ruling(delete_file, arguments, {"action": "allow", "arguments": {"paths": "draft-*"}}, default="deny") is action
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed", "denied"),
+    [
+        ([{"path": "draft-1"}, {"path": "draft-2"}], True, True),
+        ([{"path": "draft-1"}, {"path": "/etc/passwd"}], False, True),
+        ([{"path": "draft-1"}, {"other": 1}], False, True),
+        ([{"path": "/etc/passwd"}], False, False),
+        ([], False, False),
+    ],
+)
+def test_an_argument_inside_the_objects_of_a_list_is_found(files: list[Any], allowed: bool, denied: bool) -> None:
+    pattern = {"arguments": {"files.path": "draft-*"}}
+    allow = ruling(delete_file, {"files": files}, {"action": "allow", **pattern}, default="deny")
+    deny = ruling(delete_file, {"files": files}, {"action": "deny", **pattern})
+    assert (allow is Action.ALLOW, deny is Action.DENY) == (allowed, denied)
+
+
+@tool
+def overwrite(path: str = "/etc/motd", force: bool = True) -> None:
+    """Overwrite a file."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pattern", "matches"),
+    [
+        ({}, {"force": True}, True),
+        ({"force": False}, {"force": True}, False),
+        ({}, {"path": "/etc/*", "force": True}, True),
+        ({"path": "x"}, {"path": "/etc/*", "force": True}, False),
+    ],
+)
+def test_an_argument_that_is_left_out_is_its_default(arguments: Any, pattern: Any, matches: bool) -> None:
+    action = ruling(overwrite, arguments, {"action": "deny", "arguments": pattern})
+    assert action is (Action.DENY if matches else Action.ALLOW)
 
 
 def test_a_tool_whose_calls_are_all_allowed_needs_no_gate() -> None:

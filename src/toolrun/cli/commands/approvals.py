@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -25,6 +25,9 @@ from toolrun.trust.approvals import Approvals
 
 T = TypeVar("T")
 
+_SHOWN: Final = 80
+"""Characters of arguments in the list."""
+
 
 @click.group(name="approvals", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -33,8 +36,8 @@ T = TypeVar("T")
 def command(context: click.Context, as_json: bool) -> int:
     """List the calls that wait for approval, and the answers that still hold.
 
-    'toolrun approvals allow ID' and 'toolrun approvals deny ID' answer; 'toolrun approvals revoke ID' takes an answer
-    back.
+    'toolrun approvals show ID' shows all of a request; 'toolrun approvals allow ID' and 'toolrun approvals deny ID'
+    answer; 'toolrun approvals revoke ID' takes an answer back.
     """
     if context.invoked_subcommand is not None:
         return OK
@@ -50,8 +53,30 @@ def command(context: click.Context, as_json: bool) -> int:
         output.table(columns, [_row(row) for row in found])
         if any(row.state == "pending" for row in found):
             inform("Answer with: toolrun approvals allow ID, or toolrun approvals deny ID.")
+        if any(len(row.arguments) > _SHOWN for row in found):
+            inform("Arguments are cut; see all of them with: toolrun approvals show ID.")
     else:
         complain("no call waits for approval, and no answer is kept")
+    return OK
+
+
+@command.command(name="show")
+@click.argument("id", type=click.IntRange(1))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@shared_options()
+@click.pass_obj
+def show_command(options: Options, id: int, as_json: bool) -> int:
+    """Show request ID with all of its arguments, and what was answered.
+
+    Exit code: 0 it is shown, 2 there is no such request.
+    """
+    row = _find(options, id)
+    output = claim_stdout()
+    if as_json:
+        output.json(row.to_dict())
+        return OK
+    for name, value in _facts(row):
+        output.text(f"{name}: {one_line(value)}")
     return OK
 
 
@@ -184,14 +209,30 @@ def _with_approvals(options: Options, work: Callable[[Approvals], Awaitable[T]])
         journal.close()
 
 
+def _facts(row: StoredApproval) -> list[tuple[str, str]]:
+    """Everything about a request, a line each."""
+    facts = [("request", str(row.id)), ("tool", row.tool), ("from", row.source), ("why", row.reason)]
+    facts += [("asked by", row.consumer), ("asked", time_of(row.asked_at)), ("state", _state(row))]
+    withheld = {"hidden": " (secrets are hidden)", "cut": " (the rest is not in the journal)"}
+    facts.append((f"arguments{withheld.get(row.withheld or '', '')}", row.arguments))
+    if row.edited is not None:
+        facts.append(("changed to", row.edited))
+    return [(name, value) for name, value in facts if value]
+
+
+def _state(row: StoredApproval) -> str:
+    if row.state == "pending":
+        return f"waits until {time_of(row.expires_at)}"
+    return how_answered(row) if row.state in ("allowed", "denied") else _ended(row)
+
+
 def _row(row: StoredApproval) -> tuple[str, ...]:
-    state = f"waits until {time_of(row.expires_at)}" if row.state == "pending" else how_answered(row)
     return (
         str(row.id),
         time_of(row.asked_at),
         row.tool,
-        state,
+        _state(row),
         row.consumer,
         row.reason,
-        one_line(cut(row.arguments, 80)),
+        one_line(cut(row.arguments, _SHOWN)),
     )

@@ -62,7 +62,7 @@ class Found:
 
 @click.command(name="import")
 @click.argument("servers", nargs=-1)
-@click.option("--all", "wants_all", is_flag=True, help="Copy all new servers.")
+@click.option("--all", "wants_all", is_flag=True, help="Copy all new servers but those with problems.")
 @click.option("--from", "source", metavar="FILE", help="Search this file instead of the usual places.")
 @click.option("--with-secrets", is_flag=True, help="Copy passwords and keys verbatim, not as ${VARIABLE}.")
 @click.option("--json", "as_json", is_flag=True, help="Print the servers as a JSON array.")
@@ -92,7 +92,11 @@ def command(
     if not servers and not wants_all:
         _show(output, found)
         return FAILED if has_failed else OK
-    chosen = [it for it in found if it.state == _NEW and not it.server.problem] if wants_all else []
+    new = [it for it in found if it.state == _NEW] if wants_all else []
+    for it in new:
+        if why := it.server.problem or _warning(it.server):
+            complain(f"{reveal(it.server.name)} in {near(it.place.path)} is left out: {why}")
+    chosen = [it for it in new if not it.server.problem and not _warning(it.server)]
     chosen += [_pick(name, found) for name in servers]
     return _copy(output, config, _distinct(chosen), with_secrets, yes)
 

@@ -96,6 +96,16 @@ class McpTool:
         return self.supervisor.name
 
     @property
+    def own_name(self) -> str:
+        """By which its server knows it."""
+        return self.listed.name
+
+    @property
+    def said_hash(self) -> str:
+        """Of all that its server says of it, also what models do not get, and of the server's command or address."""
+        return self.listed.definition
+
+    @property
     def parameter_names(self) -> Mapping[str, str]:
         """Names that models use → names that the server knows."""
         return self._mapping

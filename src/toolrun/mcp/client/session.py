@@ -70,6 +70,8 @@ class Listed:
     """What else is listed of it: `execution`, keys of vendors and of later versions of the protocol."""
     as_said: Listed | None = None
     """The same with the characters that were removed from it for models, if there were any."""
+    definition: str = ""
+    """Hash of all that the server said, and of its command or address."""
 
 
 class WantedUpdates:

@@ -32,10 +32,11 @@ def review_tools(
     server: Server, listed: Iterable[Listed], limit: int, pins: Pins | None, redactor: Redactor
 ) -> list[Listed]:
     """The tools for models; each knows what people have to see of it. `limit` is that of a description."""
-    tools = list(listed)
+    reached = reached_by(server, redactor)
+    said = [(it, pin_definition(_definition(it, reached), limit)) for it in listed]
     if pins is not None:
-        reached = reached_by(server, redactor)
-        pins.review(server.name, {it.name: pin_definition(_definition(it, reached), limit) for it in tools})
+        pins.review(server.name, {it.name: definition for it, definition in said})
+    tools = [replace(it, definition=definition.hash) for it, definition in said]
     return [clean for it in tools if (clean := _clean(server.name, it, limit)) is not None]
 
 

@@ -89,7 +89,7 @@ def request_state(request: ApprovalRequest) -> str:
 
     The number alone is not enough: without a journal, another server process counts from 1 again.
     """
-    exact = dumps([request.tool, request.definition, dict(request.arguments)], sort_keys=True)
+    exact = dumps([request.tool, request.source, request.definition, dict(request.arguments)], sort_keys=True)
     return f"{request.id}.{hashlib.sha256(exact).hexdigest()[:32]}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ def reviewed(listed: Listed, limit: int = 10_000) -> Listed | None:
 
 def test_a_tool_without_anything_hidden_is_passed_on_as_it_is() -> None:
     listed = Listed("dim", "Dim a lamp.", {"type": "object"})
-    assert reviewed(listed) is listed
+    passed = reviewed(listed)
+    assert passed is not None
+    assert replace(passed, definition="") == listed
+    assert passed.schema is listed.schema
 
 
 def test_models_get_clean_texts_and_people_the_ones_that_were_said() -> None:

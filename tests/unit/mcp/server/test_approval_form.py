@@ -140,14 +140,15 @@ def test_what_is_no_answer_is_none(response: object) -> None:
 
 def test_the_state_belongs_to_one_request_for_one_call_of_one_definition() -> None:
     others = [
-        ApprovalRequest("remove", REQUEST.arguments, definition=REQUEST.definition, id=8),
-        ApprovalRequest("remove", REQUEST.arguments, definition="fedcba9876543210", id=7),
-        ApprovalRequest("remove", {"path": "/y", "count": 1}, definition=REQUEST.definition, id=7),
-        ApprovalRequest("add", REQUEST.arguments, definition=REQUEST.definition, id=7),
+        replace(REQUEST, id=8),
+        replace(REQUEST, definition="fedcba9876543210"),
+        replace(REQUEST, arguments={"path": "/y", "count": 1}),
+        replace(REQUEST, tool="add"),
+        replace(REQUEST, source="other.py"),
     ]
     states = {request_state(it) for it in (REQUEST, *others)}
-    assert len(states) == 5
-    again = ApprovalRequest("remove", {"count": 1, "path": "/x"}, "why", definition=REQUEST.definition, id=7)
+    assert len(states) == 6
+    again = replace(REQUEST, arguments={"count": 1, "path": "/x"}, reason="why")
     assert request_state(again) == request_state(REQUEST)
 
 
