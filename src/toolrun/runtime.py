@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -135,6 +134,8 @@ class Runtime:
     def _program(self) -> str:
         """The command that finds this project from anywhere, if somebody has named it."""
         where = () if self.config.is_found or self.config.path is None else ("--config", str(self.config.path))
+        import shlex  # few programs ask
+
         return shlex.join(["toolrun", *where])
 
     def _open_approvals(self) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,7 @@ TOOLS = '''
     async def stroll() -> str:
         """Walk around."""
         await asyncio.sleep(0)
+        DONE.with_name("strolled").touch()
         return "strolled"
 '''
 QUESTION = "(reason): "
@@ -51,6 +53,13 @@ def paid(project: Path) -> list[str]:
     """What really happened."""
     path = project / "tools/done.txt"
     return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_for_file(path: Path) -> None:
+    end = time.monotonic() + LIMIT
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} was never written"
+        time.sleep(0.01)
 
 
 def write_script(project: Path, *calls: dict[str, Any], text: str = "It is {result}.") -> str:
@@ -308,6 +317,7 @@ def test_questions_come_one_after_the_other_and_the_output_of_other_calls_waits(
         first = shown.expect(QUESTION)
         assert "Request 1: pay" in first
         assert "Request 2" not in first
+        wait_for_file(project / "tools/strolled")
         shown.type("y")
         between = shown.expect("Request 2: pay")
         assert "\n  stroll → strolled" in between, "it was held back while the question stood"

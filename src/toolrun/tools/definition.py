@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from toolrun.json import JSON, dumps
 from toolrun.result import normalise
 from toolrun.tools.protocol import Tool, schema_of
@@ -11,6 +9,8 @@ from toolrun.tools.protocol import Tool, schema_of
 
 def hash_definition(tool: Tool) -> str:
     """16 hexadecimal digits of the name, description, schema and annotations of a tool, and of what its source adds."""
+    import hashlib  # loads OpenSSL, and most programs never ask
+
     said: dict[str, JSON] = {
         "name": tool.name,
         "description": tool.description,
