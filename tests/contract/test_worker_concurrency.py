@@ -283,3 +283,33 @@ def test_what_functions_yield_is_collected_within_limits(tmp_path: Path, options
             worker.request(number, name, kwargs={"count": 10_001})
             assert worker.receive()["raised"][0].endswith("EndlessStreamError")
             assert "more than 10,000 items" in worker.receive()["error"]
+
+
+FORGETFUL = """
+import asyncio
+
+async def five():
+    await asyncio.sleep(0)
+    return 5
+
+async def inline():
+    return five()
+
+async def suspended():
+    await asyncio.sleep(0)
+    return five()
+
+async def twice():
+    return inline()
+
+def threaded():
+    return inline()
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--concurrency", "2")], ids=["serial", "concurrent"])
+def test_what_functions_return_without_awaiting_it_is_awaited(tmp_path: Path, options: tuple[str, ...]) -> None:
+    with worker_of(write_script(tmp_path, FORGETFUL), *options) as worker:
+        for number, name in enumerate(["inline", "suspended", "twice", "threaded"]):
+            worker.request(number, name)
+            assert worker.receive() == {"id": number, "result": 5, "error": None}, name

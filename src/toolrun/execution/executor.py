@@ -32,7 +32,7 @@ from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer
 from toolrun.execution.pending import PendingTools, lacking_secret, unknown_tool
-from toolrun.execution.prepared import Collection, MadeCoroutine, PreparedTool, finalise_in_thread
+from toolrun.execution.prepared import MadeCoroutine, PreparedTool, Remainder, finalise_in_thread
 from toolrun.execution.secrecy import hide_progress, redact
 from toolrun.execution.thread import Threads
 from toolrun.json import INT64
@@ -300,7 +300,7 @@ class ToolExecutor:
         return PARENTS_KEY if key is None and parent.key is not None and self.recorder is not None else key
 
     async def _run(
-        self, prepared: PreparedTool | Collection, call: Call, recorder: CallJournal | None = None
+        self, prepared: PreparedTool | Remainder, call: Call, recorder: CallJournal | None = None
     ) -> Outcome:
         """Wait until the call may be made, then for a slot, then run a body that may suspend or block."""
         if prepared.gate is not None:
@@ -315,7 +315,7 @@ class ToolExecutor:
         else:
             slot = await limiter.acquire(prepared.name, prepared.concurrency, is_shared, call.remaining(), call)
         if recorder is not None:
-            waiting = recorder.start(call, prepared)  # type: ignore[arg-type]  # a Collection comes without a recorder
+            waiting = recorder.start(call, prepared)  # type: ignore[arg-type]  # a Remainder comes without a recorder
             if waiting is not None:
                 await wait_for_start(waiting, recorder, call, slot, state.deadlines)
         body = prepared.run(call, state)
@@ -330,7 +330,7 @@ class ToolExecutor:
                 return value, error
             # A plain function that made a coroutine: that runs on the loop, in what is left of the time.
             slot = limiter.acquire_nowait(is_shared)
-            body = state.parked_tasks.start(_identity, value.awaitable, call)
+            body = value.start(call, state)
         slot.release_shared()
         slot.release_tool()
         return body  # it has ended already, without a suspension
@@ -339,13 +339,16 @@ class ToolExecutor:
         self, prepared: PreparedTool, call: Call, value: object, error: BaseException | None
     ) -> Outcome:
         """Finalise in a thread what may take long, in what is left of the call's time."""
-        if error is None and is_stream(value):
-            value, error = await self._run(Collection(prepared.name, value), call)
-        if is_quick(value, error):
-            return value, error
-        state = self._enter_loop(asyncio.get_running_loop())
-        body = finalise_in_thread(prepared, call, state, (value, error))
-        return body if isinstance(body, tuple) else await state.wait(body, call)
+        while True:
+            while error is None and (is_stream(value) or type(value) is MadeCoroutine):
+                value, error = await self._run(Remainder(prepared.name, value), call)
+            if is_quick(value, error):
+                return value, error
+            state = self._enter_loop(asyncio.get_running_loop())
+            body = finalise_in_thread(prepared, call, state, (value, error))
+            value, error = body if isinstance(body, tuple) else await state.wait(body, call)
+            if type(value) is not MadeCoroutine:
+                return value, error
 
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> LoopState:
         self._notice_fork()
@@ -383,7 +386,3 @@ class ToolExecutor:
             except Exception:  # as above
                 logger.exception("an observer failed")
         return result
-
-
-def _identity(value: object) -> object:
-    return value

@@ -9,7 +9,7 @@ Where a body runs is decided here and nowhere else:
     isolated   in a process: a function that is declared so
 
 `run` starts a body of any of these ways but the first. What is inline needs no slot, no deadline and no loop, so the
-executor asks for it (`inline`) before it gets any of them. One thing cannot be known before a call: whether a plain
+executor asks for it (`inline`) before it gets any of them. One thing cannot be known before a call: whether a
 function returns a coroutine, which then is awaited on the loop (`MadeCoroutine`).
 """
 
@@ -55,20 +55,23 @@ Gate: TypeAlias = Callable[[Call, "PreparedTool"], Awaitable[None]]
 Finalise: TypeAlias = Callable[[object, BaseException | None], Outcome]
 
 
-class Collection:
-    """What a body on the event loop yields, to be collected in a body of its own."""
+class Remainder:
+    """What a body left to be done, which gets a body of its own: to collect a stream, or to await what it returned."""
 
     concurrency: Final = None
     gate: Final = None
 
-    def __init__(self, name: str, stream: object) -> None:
+    def __init__(self, name: str, value: object) -> None:
         self.name = name
-        self._stream = stream
+        self._value = value
 
     def run(self, call: Call, state: LoopState) -> Outcome | Body:
-        if is_async(self._stream):
-            return state.parked_tasks.start(collect_async, self._stream, call)
-        return start_thread(self.name, lambda _: collect_blocking(self._stream), call, state)  # its `next` may block
+        value = self._value
+        if isinstance(value, MadeCoroutine):
+            return value.start(call, state)
+        if is_async(value):
+            return state.parked_tasks.start(collect_async, value, call)
+        return start_thread(self.name, lambda _: collect_blocking(value), call, state)  # its `next` may block
 
 
 class PreparedTool:
@@ -154,12 +157,15 @@ def effects_of(tool: Tool, settings: ToolSettings) -> Effects | None:
 
 
 class MadeCoroutine:
-    """What a plain function returned that has to be awaited on the loop."""
+    """What a function returned that has to be awaited on the loop."""
 
-    __slots__ = ("awaitable",)
+    __slots__ = ("_awaitable",)
 
     def __init__(self, awaitable: object) -> None:
-        self.awaitable = awaitable
+        self._awaitable = awaitable
+
+    def start(self, call: Call, state: LoopState) -> Outcome | Body:
+        return state.parked_tasks.start(lambda awaitable: awaitable, self._awaitable, call)
 
 
 def _finalise(

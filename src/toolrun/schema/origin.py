@@ -15,5 +15,5 @@ class Origin(Enum):
     """Somebody who wrote it for the tool. `additionalProperties: false` is a decision, and unknown names are refused.
     Where nothing is said of them they are ignored."""
     SERVER = "server"
-    """A server that judges its arguments itself. As above, but where nothing is said the schema is open, as JSON Schema
-    has it: unknown names are passed on."""
+    """A server, or a program like one, that judges its arguments itself. As above, but where nothing is said the schema
+    is open, as JSON Schema has it: unknown names are passed on."""

@@ -71,11 +71,25 @@ def langchain_schema(tool: Any) -> Mapping[str, JSON]:
 
     schema: Schema = copy.deepcopy(declared.model_json_schema())
     move_patterns(schema, declared)
+    extra = getattr(tool.args_schema, "model_config", {}).get("extra")  # LangChain's model for calls has lost it
+    if extra in ("allow", "forbid"):
+        schema["additionalProperties"] = extra == "allow"
     for name, hint in _hints(_function(tool)).items():
         if _is_config(hint):  # a class that declares it in `_run` has it in its schema
             cast(Schema, schema.get("properties", {})).pop(name, None)
             schema["required"] = [it for it in cast(list[str], schema.get("required", [])) if it != name]
     return schema
+
+
+def takes_any_names(tool: Any) -> bool:
+    """Whether LangChain passes on what the schema does not list, and the function takes it, as adapters for MCP do."""
+    if not isinstance(tool.args_schema, Mapping):
+        return False
+    try:
+        found = [inspect.signature(it).parameters.values() for it in _functions(tool)]
+    except (ValueError, TypeError):  # as in `_named_parameters`
+        return False
+    return all(any(it.kind is it.VAR_KEYWORD for it in parameters) for parameters in found)
 
 
 def check_langchain(tool: Any) -> None:

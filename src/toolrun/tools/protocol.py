@@ -52,7 +52,14 @@ def is_seconds(value: object) -> bool:
 def origin_of(tool: Tool) -> Origin:
     """Who made the schema of a tool."""
     origin = getattr(tool, "schema_origin", None)
-    return origin if isinstance(origin, Origin) else Origin.DECLARED
+    if isinstance(origin, Origin):
+        return origin
+    if "langchain_core.tools.base" in sys.modules:
+        from toolrun.tools.langchain_tool import is_langchain, takes_any_names  # as below
+
+        if is_langchain(tool) and takes_any_names(tool):
+            return Origin.SERVER
+    return Origin.DECLARED
 
 
 def source_of(tool: Tool) -> str:

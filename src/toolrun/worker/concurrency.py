@@ -100,8 +100,10 @@ class ConcurrentServer:
             coroutine.close()
             raise RuntimeError("the function is suspended, although it awaits nothing")
         except StopIteration as stop:
-            if may_be_stream(stop.value):
-                self._start_task(call, self._finish(call, _collected(stop.value)))
+            is_awaitable = hasattr(type(stop.value), "__await__")
+            if is_awaitable or may_be_stream(stop.value):
+                rest = stop.value if is_awaitable else _collected(stop.value)
+                self._start_task(call, self._finish(call, rest))
                 return
             self._port.post(call, success(call, stop.value), last=True)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
@@ -118,12 +120,14 @@ class ConcurrentServer:
         await self._answer(call, self._worker.functions[str(call.function)](**self._worker.arguments(call)))
 
     async def _finish(self, call: WorkerCall, awaitable: Awaitable[Any]) -> None:
-        """Await what a function that is not async has returned."""
+        """Await what a function has returned without awaiting it."""
         current.set(call)
         await self._answer(call, awaitable)
 
     async def _answer(self, call: WorkerCall, awaitable: Awaitable[Any]) -> None:
         result = await awaitable
+        while hasattr(type(result), "__await__"):
+            result = await result
         if may_be_stream(result):
             result = await _collected(result)
         self._port.post(call, success(call, result), last=True)

@@ -238,7 +238,7 @@ class ScriptWorker:
         caught: BaseException | None = None
         try:
             result = self.functions[str(call.function)](**self.arguments(call))
-            if hasattr(type(result), "__await__"):
+            while hasattr(type(result), "__await__"):  # a coroutine may return one that it has not awaited
                 result = self._complete(result)
             if may_be_stream(result):
                 result = self._collected(result)

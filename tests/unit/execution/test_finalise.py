@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -494,3 +494,56 @@ async def test_a_plain_function_finalises_in_its_own_thread(executor: ToolExecut
     assert (await executor.execute("blocks")).result == 1
     assert len(seen) == 2
     assert seen[0] == seen[1] != threading.get_ident()
+
+
+async def five() -> int:
+    await asyncio.sleep(0)
+    return 5
+
+
+class Promise:
+    """Something that can be awaited, and is no coroutine."""
+
+    def __await__(self) -> Any:
+        return five().__await__()
+
+
+@pytest.mark.parametrize("make", [five, Promise, lambda: asyncio.ensure_future(five())])
+async def test_what_a_coroutine_returned_without_awaiting_it_is_awaited(
+    executor: ToolExecutor, make: Callable[[], object]
+) -> None:
+    @executor.manager.add
+    async def at_once() -> Any:
+        """Forget to await, without a suspension."""
+        return make()
+
+    @executor.manager.add
+    async def later() -> Any:
+        """Forget to await, after a suspension."""
+        await asyncio.sleep(0)
+        return make()
+
+    @executor.manager.add
+    async def twice() -> Any:
+        """Forget to await something that forgets to await."""
+        return at_once()
+
+    for name in ("at_once", "later", "twice"):
+        assert (await executor.execute(name)).result == 5, name
+
+
+class Unending:
+    """Something that is itself what one gets when it is awaited, at once."""
+
+    def __await__(self) -> Generator[None, None, Unending]:
+        yield from ()
+        return self
+
+
+async def test_what_can_be_awaited_without_end_is_given_up_at_the_deadline(executor: ToolExecutor) -> None:
+    async def endless() -> Any:
+        return Unending()
+
+    executor.manager.add(tool(description="Never end.", timeout=0.2)(endless))
+    result = await asyncio.wait_for(executor.execute("endless"), 30)
+    assert (result.error_kind, result.side_effects) == (ErrorKind.TIMEOUT, SideEffects.UNKNOWN)

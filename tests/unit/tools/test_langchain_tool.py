@@ -398,6 +398,54 @@ async def test_what_the_schemas_own_checks_refuse_is_an_invalid_argument(executo
     assert refused.error == "Invalid parameters: 'floor' Value error, there are three floors"
 
 
+# Names that the schema does not list.
+
+
+class Open(BaseModel, extra="allow"):
+    a: int = 1
+
+
+class Closed(BaseModel, extra="forbid"):
+    a: int = 1
+
+
+LISTED: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def take_all(**arguments: Any) -> str:
+    """Take everything."""
+    return str(arguments)
+
+
+def take_one(a: int) -> str:
+    """Take one number."""
+    return str({"a": a})
+
+
+@pytest.mark.parametrize("schema", [Open, LISTED, {**LISTED, "additionalProperties": True}])
+async def test_names_that_an_open_schema_does_not_list_are_passed_on_as_langchain_does(
+    executor: ToolExecutor, schema: Any
+) -> None:
+    made = StructuredTool.from_function(take_all, args_schema=schema)
+    result = await run(executor, made, a=1, zebra=2)
+    assert (result.result, result.dropped) == (made.invoke({"a": 1, "zebra": 2}), ())
+    assert result.result == "{'a': 1, 'zebra': 2}"
+
+
+@pytest.mark.parametrize("schema", [Closed, {**LISTED, "additionalProperties": False}])
+async def test_names_that_a_closed_schema_does_not_list_are_refused(executor: ToolExecutor, schema: Any) -> None:
+    result = await run(executor, StructuredTool.from_function(take_all, args_schema=schema), a=1, zebra=2)
+    assert (result.error_kind, result.error) == (
+        ErrorKind.INVALID_ARGUMENTS,
+        "Invalid parameters: unknown parameter 'zebra'",
+    )
+
+
+async def test_names_that_the_function_cannot_take_are_ignored_and_told(executor: ToolExecutor) -> None:
+    result = await run(executor, StructuredTool.from_function(take_one, args_schema=LISTED), a=1, zebra=2)
+    assert (result.result, result.dropped) == ("{'a': 1}", ("zebra",))
+
+
 class Pairs:
     name, description = "pairs", "Returns a pair, as adapters for MCP do."
     schema: ClassVar[dict[str, Any]] = {"type": "object"}
