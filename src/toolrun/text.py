@@ -20,6 +20,7 @@ _ANY_NAME: Final = 8
 """What a name costs beside its letters."""
 _MAX_FOLDED: Final = 200
 """Letters of a name that are looked at in any case."""
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def show(value: object, limit: int = 80) -> str:
@@ -71,6 +72,13 @@ def one_line(text: str) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def section(*names: str) -> str:
+    """The header of a section, as toolrun.toml needs it: `[tool.weather]`, `[tool."home.lights"]`."""
+    return (
+        f"[{'.'.join(name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False) for name in names)}]"
+    )
 
 
 def plural(count: int, thing: str) -> str:

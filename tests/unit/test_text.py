@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import tomllib
+from typing import Any
 
 import pytest
 
-from toolrun.text import close_names, comparing, plural, show, suggestion, visible
+from toolrun.text import close_names, comparing, plural, section, show, suggestion, visible
 
 
 def test_a_shown_value_is_short_and_on_one_line() -> None:
@@ -68,3 +70,21 @@ def test_one_or_many() -> None:
 
 def test_control_characters_are_escaped_and_lines_joined() -> None:
     assert visible("a\x1b[31mb\nc\u202ed") == "a\\x1b[31mb\\nc\\u202ed"
+
+
+@pytest.mark.parametrize(
+    ("names", "header"),
+    [
+        (("tool", "weather"), "[tool.weather]"),
+        (("tool", "home.lights"), '[tool."home.lights"]'),
+        (("servers", 'a "b"', "permissions"), '[servers."a \\"b\\"".permissions]'),
+        (("tool", "über"), '[tool."über"]'),
+        (("tool", ""), '[tool.""]'),
+    ],
+)
+def test_the_header_of_a_section_is_valid_toml(names: tuple[str, ...], header: str) -> None:
+    assert section(*names) == header
+    table: Any = tomllib.loads(header)
+    for name in names:
+        table = table[name]
+    assert table == {}

@@ -20,6 +20,7 @@ from typing import IO, Final
 
 from toolrun.errors import InvalidArgumentsError, ToolError, UnavailableError
 from toolrun.json import JSON
+from toolrun.text import section
 from toolrun.tools.context import ToolContext
 
 MAX_RESULTS: Final = 5
@@ -70,7 +71,9 @@ class Search:
         return max(0.1, self.deadline - time.monotonic())
 
     def misconfigured(self, problem: str) -> ToolError:
-        return ToolError(f"The web search is not configured: {problem} in [tool.{self.tool}] of toolrun.toml.")
+        return ToolError(
+            f"The web search is not configured: {problem} in {section('tool', self.tool)} of toolrun.toml."
+        )
 
     def unavailable(self, reason: str) -> UnavailableError:
         return UnavailableError(f"The service behind '{self.tool}' is unavailable: {reason}")

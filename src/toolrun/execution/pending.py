@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from toolrun.errors import CallError, SideEffects, UnavailableError, UnknownToolError
-from toolrun.text import close_names, show, shown_name
+from toolrun.text import close_names, section, show, shown_name
 
 
 class PendingTools(Protocol):
@@ -46,8 +46,9 @@ def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) 
 
 def lacking_secret(tool: str, secret: str, reason: str) -> UnavailableError:
     """The tool must not start without what it was granted."""
+    grant = f"remove '{secret}' from the secrets of {section('tool', tool)}"
     return UnavailableError(
         f"Tool '{tool}' needs the secret '{secret}', which is not set: {reason}",
         side_effects=SideEffects.NOT_STARTED,
-        detail=f"Set it as [secrets] in toolrun.toml says, or remove '{secret}' from the secrets of [tool.{tool}].",
+        detail=f"Set it as [secrets] in toolrun.toml says, or {grant}.",
     )

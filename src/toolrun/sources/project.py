@@ -20,6 +20,7 @@ from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
 from toolrun.sources.function_file import load_functions
 from toolrun.sources.load_problem import LoadProblem
+from toolrun.text import section
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
 from toolrun.tools.protocol import Tool
@@ -123,7 +124,9 @@ class Project:
         for name, settings in config.servers.items():
             if settings.enabled and bool(settings.command) == bool(settings.url):
                 fault = "needs either 'command' or 'url'" + (", and has both" if settings.url else "")
-                self.problems.append(LoadProblem(config.path or config.root, None, "", f"[servers.{name}] {fault}"))
+                self.problems.append(
+                    LoadProblem(config.path or config.root, None, "", f"{section('servers', name)} {fault}")
+                )
                 del servers[name]
         enabled = {name: settings for name, settings in servers.items() if settings.enabled}
         if enabled:

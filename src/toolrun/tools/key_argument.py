@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON
+from toolrun.text import section
 from toolrun.tools.protocol import Tool, schema_of
 
 
@@ -44,7 +45,7 @@ def hide_key_argument(tool: Tool, name: str) -> None:
     if not isinstance(properties, Mapping) or name not in properties:
         known = ", ".join(properties) if isinstance(properties, Mapping) and properties else "none"
         raise DefinitionError(
-            f"[tool.{tool.name}] key_argument: the tool has no parameter '{name}'. Its parameters: {known}"
+            f"{section('tool', tool.name)} key_argument: the tool has no parameter '{name}'. Its parameters: {known}"
         )
     parameter = properties[name]
     is_uuid = isinstance(parameter, Mapping) and parameter.get("format") == "uuid"
@@ -52,7 +53,7 @@ def hide_key_argument(tool: Tool, name: str) -> None:
         changed.schema, changed.key_argument = without_parameter(schema, name), KeyArgument(name, is_uuid)
     except (AttributeError, ValueError) as error:
         raise DefinitionError(
-            f"[tool.{tool.name}] key_argument: the parameters of a {type(tool).__name__} cannot be hidden"
+            f"{section('tool', tool.name)} key_argument: the parameters of a {type(tool).__name__} cannot be hidden"
         ) from error
 
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from toolrun.config.model import ApprovalRule, ApprovalSettings, ToolSettings
 from toolrun.json import JSON, dumps
+from toolrun.text import section
 from toolrun.tools.protocol import Tool, schema_of, source_of
 
 DESTRUCTIVE: Final = "destructive"
@@ -84,7 +85,7 @@ def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> 
                 break  # nothing after it is ever asked
     declared = getattr(tool, "approval", None)
     if settings.approval:
-        otherwise = by_model = Ruling(Action(settings.approval), f"[tool.{tool.name}] approval")
+        otherwise = by_model = Ruling(Action(settings.approval), f"{section('tool', tool.name)} approval")
     elif declared in tuple(Action):
         otherwise = by_model = Ruling(Action(declared), "its author wants it")
     elif approval.default != DESTRUCTIVE:

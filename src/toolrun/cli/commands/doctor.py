@@ -42,7 +42,7 @@ from toolrun.scripts.uv import clean_variables
 from toolrun.sources.catalog import DeclaredTool
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.sources.project import is_script
-from toolrun.text import plural, suggestion
+from toolrun.text import plural, section, suggestion
 from toolrun.tools.protocol import Tool
 from toolrun.version import __version__
 
@@ -231,7 +231,9 @@ def _permissions(runtime: Runtime) -> Iterator[Check]:
         lines = _lines(granted(script.name, config), ungranted(script.declared, script.name, config))
         if lines:
             message = f"{path}: {level}; it asks for {', '.join(lines)}, which toolrun.toml does not grant"
-            advice = "\n".join(["to grant it, write in toolrun.toml:", _section(script.name), *lines.values()])
+            advice = "\n".join(
+                ["to grant it, write in toolrun.toml:", section("tool", script.name, "permissions"), *lines.values()]
+            )
             yield Check(WARNING, "sandbox", message, advice)
         else:
             yield Check(OK, "sandbox", f"{path}: {level}{'; it can do whatever you can' if level == OFF else ''}")
@@ -248,11 +250,6 @@ def _lines(given: Permissions, missing: Permissions) -> dict[str, str]:
     return lines
 
 
-def _section(name: str) -> str:
-    is_bare = all(it.isascii() and (it.isalnum() or it in "-_") for it in name)
-    return f"[tool.{name if is_bare else json.dumps(name, ensure_ascii=False)}.permissions]"
-
-
 def _servers(runtime: Runtime, options: Options) -> Iterator[Check]:
     for server in runtime.servers:
         if server.session is not None:
@@ -266,7 +263,8 @@ def _servers(runtime: Runtime, options: Options) -> Iterator[Check]:
             continue
         last = f"\n{server.tail}" if server.tail else ""
         advice = (
-            server.server.settings.hint or f"correct [servers.{server.name}], or start the server by hand to see why"
+            server.server.settings.hint
+            or f"correct {section('servers', server.name)}, or start the server by hand to see why"
         )
         yield Check(PROBLEM, "server", f"{server.name}: {server.state}: {server.error}{last}", advice)
 
@@ -333,7 +331,7 @@ def _settings(runtime: Runtime) -> Iterator[Check]:
     for name, settings in runtime.config.tool.items():
         is_of_script = name in scripts and (settings.sandbox or settings.permissions != Permissions())
         if settings.enabled and name not in names and name not in others and not is_of_script:
-            yield Check(WARNING, "settings", f"[tool.{name}] matches no tool; {suggestion(name, names)}")
+            yield Check(WARNING, "settings", f"{section('tool', name)} matches no tool; {suggestion(name, names)}")
 
 
 def _secrets(runtime: Runtime) -> Iterator[Check]:

@@ -23,7 +23,7 @@ from toolrun.json import JSON
 from toolrun.mcp.hosts.host_files import FoundServer, HostFile, existing, expanded, hidden_in, host_files, read_file
 from toolrun.mcp.hosts.toml_entry import server_table, without_secrets
 from toolrun.runtime import read_config
-from toolrun.text import suggestion
+from toolrun.text import section, suggestion
 
 _NEW: Final = "new"
 _CONFIGURED: Final = "configured"
@@ -149,7 +149,9 @@ def _pick(name: str, found: Sequence[Found]) -> Found:
     if not same:
         raise ConfigError(f"no server '{name}' was found; {suggestion(name, [it.server.name for it in found])}")
     if same[0].state == _CONFIGURED:
-        raise ConfigError(f"[servers.{name}] is already in the configuration; remove it there first to copy it again")
+        raise ConfigError(
+            f"{section('servers', name)} is already in the configuration; remove it there first to copy it again"
+        )
     return _only(same)
 
 

@@ -31,6 +31,7 @@ from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.output_check import OutputSchema, broken_promise
 from toolrun.result import Content, Large
 from toolrun.schema.origin import Origin
+from toolrun.text import section
 from toolrun.tools.context import Call, OnLateEnd, current_call
 from toolrun.tools.key_argument import KeyArgument
 
@@ -189,7 +190,7 @@ class McpTool:
     def _transport_failure(self, error: TransportError) -> CallError:
         name, settings = self.supervisor.name, self.supervisor.server.settings
         if error.is_refusal:
-            check = settings.hint or (f"'headers' in [servers.{name}]" if not error.is_throttled else "")
+            check = settings.hint or (f"'headers' in {section('servers', name)}" if not error.is_throttled else "")
             return UnavailableError(
                 f"The MCP server '{name}' refused the call: {error.summary}",
                 side_effects=SideEffects.NOT_STARTED,

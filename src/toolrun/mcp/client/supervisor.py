@@ -25,6 +25,7 @@ from toolrun.mcp.client.era_memory import EraMemory, Remembered
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError, TransportError
 from toolrun.mcp.client.session import MODERN, Listed, Session, WantedUpdates, answer
 from toolrun.mcp.client.stdio_channel import open_stdio
+from toolrun.text import section
 from toolrun.tools.context import current_call
 
 logger = get_logger("toolrun.mcp")
@@ -334,7 +335,7 @@ class Supervisor:
         hint = self.server.settings.hint or "is the server installed, and does it run when it is started by hand?"
         return (
             f"MCP connection failed after {attempts} attempts: {self.error}{self._said()}\n"
-            f"What to check: {hint} Then [servers.{self.name}] in the configuration.\n"
+            f"What to check: {hint} Then {section('servers', self.name)} in the configuration.\n"
             f"Degraded mode: the tools of '{self.name}' are missing. {self._survivors()}\n"
             f"It is tried again in {self._delay(attempts):g} s, and from then on."
         )
