@@ -135,6 +135,11 @@ def damaged(path: Path, reason: str) -> JournalError:
     return JournalError(f"The journal {path} cannot be used: {reason}. {advice}")
 
 
+def why_not_written(path: Path, error: Exception) -> str:
+    """A sentence. A JournalError says by itself which journal it is about, and what to do."""
+    return str(error) if isinstance(error, JournalError) else what_failed(path, "written", error)
+
+
 def what_failed(path: Path, done: str, error: Exception) -> str:
     """What cannot be done to the journal, why, and what to do about it."""
     code = getattr(error, "sqlite_errorcode", None)

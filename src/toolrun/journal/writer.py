@@ -24,7 +24,7 @@ from weakref import WeakSet
 from toolrun.errors import JournalError
 from toolrun.journal.call_record import CallRecord, FinishedCall, record_of
 from toolrun.journal.call_row import CallRows
-from toolrun.journal.database import begin, damaged, is_damage, roll_back, what_failed
+from toolrun.journal.database import begin, damaged, is_damage, roll_back, why_not_written
 from toolrun.journal.housekeeping import USUAL_PAUSE, keep_house, keep_house_at_end
 from toolrun.journal.journal_file import JournalFile
 from toolrun.journal.retention import Retention
@@ -272,7 +272,7 @@ class Writer:
     def _fail(self, records: dict[int, CallRecord], works: list[Work[Any]], error: Exception) -> None:
         reason = str(error)
         if self.problem is None:
-            logger.error("%s Calls go on without it.", _sentence(self.path, error))
+            logger.error("%s Calls go on without it.", why_not_written(self.path, error))
             self._gap_since = time_ns() // 1000
         self.problem = reason
         self._remember_open(records, [record for record in records.values() if record.ending is None])
@@ -286,7 +286,7 @@ class Writer:
             self._backlog.pop(next(iter(self._backlog)))
             self._gap_calls += 1
             self.lost += 1
-        failure = NotRecordedError(_sentence(self.path, error))
+        failure = NotRecordedError(why_not_written(self.path, error))
         self._tell(records, failure)
         for work in works:
             if not work.outcome.done():
@@ -372,11 +372,6 @@ class Writer:
 
 def _with(records: dict[int, CallRecord], finished: Sequence[FinishedCall], rows: CallRows) -> dict[int, CallRecord]:
     return records | {record.id: record for record in (record_of(rows.new_id(), call) for call in finished)}
-
-
-def _sentence(path: Path, error: Exception) -> str:
-    """What is wrong. A JournalError says by itself which journal it is about, and what to do."""
-    return str(error) if isinstance(error, JournalError) else what_failed(path, "written", error)
 
 
 def _were(calls: int) -> str:
