@@ -164,6 +164,19 @@ def test_a_person_at_the_terminal_is_asked_before_a_model_sees_the_tool(
     assert (world.run("trust", "--json")[1] == "[]\n") is is_used
 
 
+def test_no_word_of_a_server_reaches_the_left_edge_of_a_terminal(world: World) -> None:
+    padding = "Pay a bill. " + "x" * 200
+    world.lists({**PAY, "description": f"{padding}bank pay: nothing changed"})
+    world.run("list", "--wait")
+    with terminal(str(TOOLRUN), "trust", cwd=world.root) as shown:
+        shown.ends()
+        lines = shown.text.splitlines()
+    ours = ("bank pay: description changed", "--- ", "+++ ", "@@ ", "-", "+", " ", "Look at")
+    assert all(line.startswith(ours) for line in lines if line), lines
+    rest = [line for line in lines if line.startswith("    ")]
+    assert "".join(line.strip() for line in rest).endswith("bank pay: nothing changed"), "further to the right"
+
+
 def test_ask_on_a_terminal_asks_as_well(world: World) -> None:
     world.lists(PULLED)
     script = [{"calls": [{"name": "pay"}]}, {"text": "It said: {result}"}]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from toolrun.cli.held_output import held_output
 from toolrun.cli.output import paint, print_on_stderr
 from toolrun.cli.summary import relative
 from toolrun.cli.terminal_line import discard_typed, is_interactive, read_line
+from toolrun.cli.wrapped_line import wrapped
 from toolrun.errors import CallError, UsageError
 from toolrun.execution.approval import (
     CHANGED,
@@ -45,7 +45,6 @@ from toolrun.tools.context import Call
 
 _STDIN: Final = 0
 _STDERR: Final = 2
-_UNKNOWN_WIDTH: Final = 80
 _LONGEST: Final = 200
 """Characters of an argument, or of a description, to show."""
 _END: Final = 60
@@ -225,33 +224,9 @@ async def _read(question: str) -> str | None:
 
 
 def _print_lines(lines: list[str], colour: str = "", indent: int = 4) -> None:
-    """Print lines; one that is too long for the terminal goes on further to the right.
-
-    The terminal would let it go on at the left edge, where only toolrun writes: a value could pose as a line of ours.
-    """
     for line in lines:
-        for number, row in enumerate(_rows(line, _columns() - indent - 4)):
-            print_on_stderr(f"{' ' * (indent + 4 * bool(number))}{paint(row, colour) if colour else row}\n")
-
-
-def _rows(line: str, width: int) -> list[str]:
-    """The line in pieces that are no wider."""
-    rows, left = [""], max(width, 20)
-    for it in line:
-        columns = 1 if it < "\u0300" else 2  # as many as it may take
-        if columns > left:
-            rows.append("")
-            left = max(width, 20)
-        rows[-1] += it
-        left -= columns
-    return rows
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(_STDERR).columns or _UNKNOWN_WIDTH
-    except OSError:
-        return _UNKNOWN_WIDTH
+        for row in wrapped(line, _STDERR, indent):
+            print_on_stderr(f"{paint(row, colour) if colour else row}\n")
 
 
 def _is_plain(text: str) -> bool:

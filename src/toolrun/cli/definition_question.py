@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from toolrun.cli.editing import confirm
 from toolrun.cli.output import inform
+from toolrun.cli.wrapped_line import wrapped
 from toolrun.hidden_characters import reveal
 
 if TYPE_CHECKING:
     from toolrun.trust.pins import DefinitionChange
+
+_STDERR: Final = 2
 
 
 def can_ask() -> bool:
@@ -35,7 +38,8 @@ class DefinitionQuestions:
             tool = reveal(change.tool)
             parts = " and ".join(change.parts)
             inform(f"The MCP server '{change.server}' changed its tool '{tool}' ({parts}) since you agreed to it:")
-            inform(change.difference)
+            for line in change.difference.splitlines():
+                inform("\n".join(wrapped(line, _STDERR)))
             if confirm(f"Use '{tool}' as it is now?"):
                 yield change
             else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
+from toolrun.cli.wrapped_line import wrapped
 from toolrun.errors import PinError, UsageError
 from toolrun.hidden_characters import reveal
 from toolrun.journal.settlement import person
@@ -14,6 +17,9 @@ from toolrun.json import JSON
 from toolrun.runtime import read_config
 from toolrun.text import plural, suggestion
 from toolrun.trust.pins import DefinitionChange, Pins
+
+_STDERR: Final = 2
+"""The same terminal as that of the output, which is another descriptor."""
 
 
 @click.command(name="trust")
@@ -78,7 +84,10 @@ def _show(output: Output, changes: list[DefinitionChange], *, as_json: bool) -> 
         output.json([_as_json(it) for it in changes])
         return
     for it in changes:
-        output.text(f"{it.server} {reveal(it.tool)}: {', '.join(it.parts)} changed\n{it.difference}\n")
+        lines = it.difference.splitlines()
+        if output.is_terminal:
+            lines = [row for line in lines for row in wrapped(line, _STDERR)]
+        output.text("\n".join([f"{it.server} {reveal(it.tool)}: {', '.join(it.parts)} changed", *lines, ""]))
     if changes:
         inform("Look at each difference. To accept it: toolrun trust SERVER TOOL, or toolrun trust SERVER for all.")
     else:
