@@ -25,7 +25,7 @@ from toolrun.cli import approval_prompt
 from toolrun.cli.approval_prompt import ApprovalPrompt
 from toolrun.execution.approval import Caller, OnApproval, calling_as
 from toolrun.mcp.server.mcp_server import McpServer
-from toolrun.server.api import http_api
+from toolrun.server.api import HttpApi
 
 LIMIT = 60.0
 WHY = "not on Fridays"
@@ -117,7 +117,7 @@ async def over_http(runtime: Runtime, person: Person) -> str:
     async def not_found(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError(scope["path"])
 
-    transport = httpx2.ASGITransport(app=http_api(runtime, not_found))
+    transport = httpx2.ASGITransport(app=HttpApi(runtime).before(not_found))
     async with httpx2.AsyncClient(transport=transport, base_url="http://toolrun") as client:
         await call(runtime)
         (row,) = (await client.get("/api/approvals")).json()["approvals"]

@@ -157,3 +157,23 @@ def test_the_api_is_behind_the_guard(server: Served) -> None:
         assert stranger.get("/api/approvals", headers={**token, "Host": "evil.example"}).status_code == 421
         posted = stranger.post("/api/approvals/1", headers={**token, "Content-Type": "text/plain"}, content=b"{}")
         assert posted.status_code == 415
+
+
+def test_the_page_and_its_health_need_no_token(server: Served) -> None:
+    host, port = server.place
+    with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as stranger:
+        page = stranger.get("/")
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert stranger.get("/health").json() == {"status": "ok"}
+        assert stranger.get("/ready").json() == {"status": "ready"}
+        for path in ("/", "/health", "/ready"):
+            assert stranger.get(path, headers={"Host": "evil.example"}).status_code == 421
+            assert stranger.get(path, headers={"Origin": "http://evil.example"}).status_code == 403
+        for path in ("/console/../api.py", "/console/%2e%2e/api.py", "/console", "/health/", "/api/tools"):
+            assert stranger.get(path).status_code == 401
+
+
+def test_a_path_that_is_not_there_is_told_so(api: httpx2.Client) -> None:
+    answer = api.get("/api/nothing")
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith('there is no "/api/nothing" here')

@@ -1,7 +1,7 @@
 """The HTTP API: routes, bodies that are read up to a limit, and JSON for every answer, also for a refusal.
 
-The guard of the MCP server stands before it: token, Host and Origin are checked. What is no path of the API goes on to
-MCP.
+The guard of the MCP server stands before it: token, Host and Origin are checked. What is neither a path of the API nor
+a file of the page goes on to MCP.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp
 
 from toolrun.errors import UnavailableError, UsageError
 from toolrun.json import dumps, loads
+from toolrun.mcp.server.fast_path import App, Receive, Scope, Send, noting
 from toolrun.runtime import Runtime
 from toolrun.server.approval_routes import ApprovalRoutes
+from toolrun.server.health_routes import PUBLIC, HealthRoutes
 from toolrun.server.request_error import RequestError
+from toolrun.server.static_files import StaticFiles
+from toolrun.text import show
 
+_PREFIX: Final = "/api/"
 MAX_BODY: Final = 1_000_000
 """Bytes of a request."""
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
@@ -28,13 +32,37 @@ Handler = Callable[[Request, Any], Awaitable[Any]]
 """Gets the request and its JSON body, if it has one; returns the JSON of the answer."""
 
 
-def http_api(runtime: Runtime, app: ASGIApp) -> ASGIApp:
-    """The API of a runtime, in front of another application."""
-    routes = [
-        Route(path, _endpoint(handlers), methods=list(_METHODS))
-        for path, handlers in ApprovalRoutes(runtime).routes.items()
-    ]
-    return Router(routes, redirect_slashes=False, default=app)
+class HttpApi:
+    """The API and the page of a runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        routes = {**HealthRoutes(runtime).routes, **ApprovalRoutes(runtime).routes}
+        self._router = Router(
+            [Route(path, _endpoint(handlers), methods=list(_METHODS)) for path, handlers in routes.items()],
+            redirect_slashes=False,
+            default=_not_found,
+        )
+        self._paths = frozenset(path for path in routes if not path.startswith(_PREFIX))
+        self._files = StaticFiles()
+        self.public_paths = self._files.paths | PUBLIC
+
+    def before(self, app: App) -> App:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            path = scope["path"]
+            if path.startswith(_PREFIX) or path in self._paths:
+                await self._router(scope, receive, noting(scope, send))
+            elif path in self._files.paths:
+                await self._files(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return answer
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    await _json({"error": f"there is no {show(scope['path'])} here; GET /api/openapi.json lists what there is"}, 404)(
+        scope, receive, send
+    )
 
 
 def _endpoint(handlers: dict[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
@@ -45,7 +73,8 @@ def _endpoint(handlers: dict[str, Handler]) -> Callable[[Request], Awaitable[Res
             return _json({"error": f"use {allowed} here"}, 405, {"allow": allowed})
         try:
             body = await _read(request) if request.method == "POST" else None
-            return _json(await handler(request, body))
+            answered = await handler(request, body)
+            return answered if isinstance(answered, Response) else _json(answered)
         except RequestError as problem:
             return _json({"error": str(problem)}, problem.status)
         except UsageError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,7 +178,7 @@ def _serve_http(
     from toolrun.mcp.http_token import ServerToken, keep_token
     from toolrun.mcp.server.http_address import listen, read_address
     from toolrun.mcp.server.http_server import serve_http
-    from toolrun.server.api import http_api
+    from toolrun.server.api import HttpApi
 
     read_address(http, "any" if token is None else token, allowed_hosts, allow_origins)  # before anything is started
     config = read_config(source.options.config)
@@ -194,19 +193,24 @@ def _serve_http(
             if not kept.value:
                 inform("There is no token: every user of this machine can call these tools")
             source.announce(runtime, f"at {address.url(listening.getsockname()[1])}")
+            page = address.page(listening.getsockname()[1])
             if token is None:
-                _show_token(kept)
-            await serve_http(_server(runtime), address, listening, partial(http_api, runtime))
+                _show_token(kept, page)
+            else:
+                inform(f"Open {page} in a browser")
+            await serve_http(_server(runtime), address, listening, HttpApi(runtime))
 
     source.run(serve)
 
 
-def _show_token(token: ServerToken) -> None:
+def _show_token(token: ServerToken, page: str) -> None:
     """A terminal shows the token; whatever else stderr is may be a log, which more people can read."""
+    is_for_people = sys.stderr is not None and sys.stderr.isatty()
+    inform(f"Open {page}{f'#token={token.value}' if is_for_people else ''} in a browser")
     if token.file is None:
         inform(f"Clients send the header 'Authorization: Bearer {token.value}'")
         inform(f"This token is for this run only: {token.reason}")
-    elif sys.stderr is not None and sys.stderr.isatty():
+    elif is_for_people:
         inform(f"Clients send the header 'Authorization: Bearer {token.value}', which is kept in {near(token.file)}")
     else:
         inform(f"Clients send the header 'Authorization: Bearer TOKEN'; the token is in {token.file}")
@@ -217,14 +221,14 @@ def _serve_unix(source: _Source, path: Path) -> None:
     from toolrun.mcp.server.http_address import Address
     from toolrun.mcp.server.http_server import serve_http
     from toolrun.mcp.server.unix_socket import listen_unix
-    from toolrun.server.api import http_api
+    from toolrun.server.api import HttpApi
 
     claim_stdout()
 
     async def serve(runtime: Runtime) -> None:
         with listen_unix(path) as listening:
             source.announce(runtime, f"at unix:{path}")
-            await serve_http(_server(runtime), Address("localhost", 0), listening, partial(http_api, runtime))
+            await serve_http(_server(runtime), Address("localhost", 0), listening, HttpApi(runtime))
 
     source.run(serve)
 

@@ -123,7 +123,7 @@ class FastPath:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnect):  # in the middle of its request: nobody waits for an answer
-            await self._app(scope, receive, _noting(scope, send))
+            await self._app(scope, receive, noting(scope, send))
 
     def _plain(
         self, request: Any, headers: dict[str, str], scope: Scope
@@ -253,7 +253,7 @@ async def _refuse(answer: dict[str, Any], scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _noting(scope: Scope, send: Send) -> Send:
+def noting(scope: Scope, send: Send) -> Send:
     """Notes in the scope that the answer has begun."""
 
     async def noting(message: Message) -> None:

@@ -16,6 +16,8 @@ from toolrun.errors import ConfigError
 
 PATH: Final = "/mcp"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_HERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a program of this machine finds a server that listens on all addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,20 @@ class Address:
 
     def url(self, port: int) -> str:
         """The URL for clients; `port` is the one that the server listens on."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}{PATH}"
+        return f"http://{_in_url(self.host)}:{port}{PATH}"
+
+    def page(self, port: int) -> str:
+        """The URL for a browser on this machine."""
+        return f"http://{_in_url(_HERE.get(self.host, self.host))}:{port}/"
 
     def names(self) -> frozenset[str]:
         """The names that a Host header may have, without the port."""
-        own = [f"[{self.host}]" if ":" in self.host else self.host, socket.gethostname()]
+        own = [_in_url(self.host), socket.gethostname()]
         return frozenset(name.lower() for name in (*_LOOPBACK, *own, *self.allowed_hosts))
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def read_address(

@@ -2,7 +2,8 @@
 
 The client must use a name of this server (which a web page whose own name resolves to this machine does not), a browser
 must send it from a page under such a name or of an allowed origin, and it needs the token, if there is one, and JSON. A
-header that decides this must be there once: of two, a proxy may have looked at the other one.
+header that decides this must be there once: of two, a proxy may have looked at the other one. Public paths, such as
+those of the page, go without the token: a browser cannot send it with the address that somebody opens.
 
 A browser asks first whether a page of another origin may send a request (CORS). It is told so for the allowed origins
 only; it asks without the token.
@@ -37,8 +38,10 @@ _MAX_AGE: Final = b"600"
 class Guard:
     """An ASGI application that refuses requests by their head, and passes the others on to another application."""
 
-    def __init__(self, app: App, address: Address) -> None:
+    def __init__(self, app: App, address: Address, public_paths: frozenset[str] = frozenset()) -> None:
+        """`public_paths` hold nothing secret and change nothing: they can be read without the token."""
         self._app = app
+        self._public_paths = public_paths
         self._names = address.names()
         self._origins = frozenset(origin.encode() for origin in address.allow_origins)
         self._token = address.token.encode()
@@ -54,7 +57,8 @@ class Guard:
         found = dict(headers)
         if self._origins and (origin := found.get(b"origin")) is not None and self._is_allowed(origin):
             send = _sharing(origin, send)
-        refusal = self._refusal(scope["method"], headers, found)
+        is_public = scope["path"] in self._public_paths
+        refusal = self._refusal(scope["method"], headers, found, is_public=is_public)
         if refusal is not None:
             await _answer(send, *refusal)
             return
@@ -81,11 +85,13 @@ class Guard:
         for task in self._running:
             task.cancel()
 
-    def _refusal(self, method: str, headers: Headers, found: dict[bytes, bytes]) -> tuple[int, str] | None:
+    def _refusal(
+        self, method: str, headers: Headers, found: dict[bytes, bytes], *, is_public: bool
+    ) -> tuple[int, str] | None:
         """Status and reason, if the request is refused."""
         if len(found) != len(headers) and (double := _double(headers)):
             return 400, f"the request has more than one {double} header"
-        has_token = not self._token or self._has_token(found.get(b"authorization", b""))
+        has_token = is_public or not self._token or self._has_token(found.get(b"authorization", b""))
         if not has_token and not (method == "OPTIONS" and self._is_question(found)):
             return 401, "this server needs its token: send 'Authorization: Bearer TOKEN'"
         host = _PORT.sub("", found.get(b"host", b"").decode("latin-1")).lower()

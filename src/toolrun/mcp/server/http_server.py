@@ -8,35 +8,40 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, Protocol, cast
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
-from toolrun.mcp.server.fast_path import FastPath
+from toolrun.mcp.server.fast_path import App, FastPath
 from toolrun.mcp.server.http_address import PATH, Address
 from toolrun.mcp.server.http_connection import Connection, most_connections, sweep
 from toolrun.mcp.server.http_guard import Guard
 from toolrun.mcp.server.mcp_server import McpServer
 
 MAX_BODY: Final = 16 * 1024 * 1024
-Extend: TypeAlias = Callable[[Any], Any]
-"""An ASGI application in, one that knows more paths out."""
 _BACKLOG: Final = 256
 """Connections that the kernel keeps for us. asyncio tries to accept as many in a row, and logs each that fails."""
 
 
-async def serve_http(
-    server: McpServer, address: Address, listening: socket.socket, extend: Extend | None = None
-) -> None:
-    """Serve until cancelled. Then streams are closed, and calls that still run are given up.
+class Extension(Protocol):
+    """What else the server answers, behind the same guard."""
 
-    `extend` puts an application of its own before MCP, behind the guard.
-    """
-    guard, settings = http_app(server, address, extend), server.settings
+    public_paths: frozenset[str]
+    """Those that can be read without the token."""
+
+    def before(self, app: App) -> App:
+        """An application that answers the paths of the extension, and passes all others on."""
+
+
+async def serve_http(
+    server: McpServer, address: Address, listening: socket.socket, extension: Extension | None = None
+) -> None:
+    """Serve until cancelled. Then streams are closed, and calls that still run are given up."""
+    guard, settings = http_app(server, address, extension), server.settings
     protocol = partial(Connection, settings, most_connections(settings))
     http = _Http(
         uvicorn.Config(
@@ -64,8 +69,8 @@ async def serve_http(
         await asyncio.wait([sweeping])
 
 
-def http_app(server: McpServer, address: Address, extend: Extend | None = None) -> Guard:
-    """The whole ASGI application: the guard, then the fast path, then what `extend` adds, then the SDK."""
+def http_app(server: McpServer, address: Address, extension: Extension | None = None) -> Guard:
+    """The whole ASGI application: the guard, then what the extension adds, then the fast path, then the SDK."""
     if address.token:  # who does not have it, does not get the answers of those who do
         server.principal = f"token {hashlib.sha256(address.token.encode()).hexdigest()}"
     app = server.sdk.streamable_http_app(
@@ -73,7 +78,10 @@ def http_app(server: McpServer, address: Address, extend: Extend | None = None) 
         max_request_body_size=MAX_BODY,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has checked
     )
-    return Guard(FastPath(app if extend is None else extend(app), server, PATH, MAX_BODY), address)
+    fast_path = FastPath(app, server, PATH, MAX_BODY)
+    if extension is None:
+        return Guard(fast_path, address)
+    return Guard(extension.before(fast_path), address, extension.public_paths)
 
 
 class _Http(uvicorn.Server):

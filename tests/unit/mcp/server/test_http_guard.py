@@ -16,7 +16,9 @@ from toolrun.mcp.server.http_guard import Guard
 Headers = list[tuple[bytes, bytes]]
 
 
-async def answer(address: Address, method: str, headers: Headers) -> tuple[int, dict[bytes, bytes], bytes]:
+async def answer(
+    address: Address, method: str, headers: Headers, path: str = "/mcp"
+) -> tuple[int, dict[bytes, bytes], bytes]:
     """Status, headers and body; 200 where the request was passed on."""
     sent: list[MutableMapping[str, Any]] = []
 
@@ -30,7 +32,8 @@ async def answer(address: Address, method: str, headers: Headers) -> tuple[int, 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    await Guard(app, address)({"type": "http", "method": method, "headers": headers}, receive, send)
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    await Guard(app, address, frozenset({"/page"}))(scope, receive, send)
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     found = dict(sent[0]["headers"])
     assert len(found) == len(sent[0]["headers"])
@@ -211,3 +214,18 @@ async def test_all_origins_may_be_allowed() -> None:
     address = Address("127.0.0.1", 8000, token="secret", allow_origins=("*",))
     status, headers, _ = await answer(address, "OPTIONS", encoded({**QUESTION, "origin": "https://any.example"}))
     assert (status, headers[b"access-control-allow-origin"]) == (204, b"https://any.example")
+
+
+async def test_a_public_path_needs_no_token_but_a_name_of_the_server_and_a_page_that_may_ask() -> None:
+    address = Address("127.0.0.1", 8000, token="secret")
+    for headers, status in (
+        ({"host": "localhost"}, 200),
+        ({"host": "localhost", "authorization": "Bearer wrong"}, 200),
+        ({"host": "localhost", "origin": "http://localhost:8000"}, 200),
+        ({"host": "localhost", "origin": "http://evil.example"}, 403),
+        ({"host": "evil.example"}, 421),
+    ):
+        assert (await answer(address, "GET", encoded(headers), "/page"))[0] == status
+        assert (await answer(address, "GET", encoded(headers), "/page/other"))[0] == (
+            200 if headers.get("authorization") == "Bearer secret" else 401
+        )
