@@ -7,6 +7,7 @@ Definition, configuration and usage errors are raised to whoever made them. Call
     ├── DefinitionError            a tool that cannot be registered
     ├── ConfigError                a configuration that cannot be used
     ├── UsageError                 toolrun called in a way that cannot work (e.g. blocking the event loop)
+    │   └── MissingExtraError  a package is not installed that comes with an extra of toolrun; an ImportError too
     ├── JournalError               the record of calls cannot be opened, read or written
     ├── PinError                   the pinned definitions of tools cannot be read or written
     ├── SpeechError                sound that cannot be heard, words that cannot be spoken
@@ -72,6 +73,10 @@ class ConfigError(ToolrunError, ValueError):
 
 class UsageError(ToolrunError, RuntimeError):
     """toolrun was called in a way that cannot work."""
+
+
+class MissingExtraError(UsageError, ImportError):
+    """A package is not installed: the message names it and the extra of toolrun that it comes with."""
 
 
 class JournalError(ToolrunError):

@@ -108,7 +108,8 @@ sys.exit(main(sys.argv[1:]))
 
     (project / "toolrun.toml").write_text('[mcp]\ndelays = [0]\n[servers.web]\nurl = "http://127.0.0.1:9/mcp"\n')
     done = run(sys.executable, "-c", code, "list", "--wait", cwd=project)
-    assert "servers with a URL need the MCP SDK: pip install 'toolrun[mcp]'" in done.stderr
+    said = "A server with a URL needs the package 'mcp', which is not installed. "
+    assert f"{said}Install it with: pip install 'toolrun[mcp]'" in done.stderr
 
 
 def test_workers_shows_servers_by_their_names(project: Path) -> None:

@@ -6,21 +6,31 @@ A module that needs others is imported when its tool is called for the first tim
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toolrun.builtins.echo import echo
 from toolrun.builtins.random_uuid import generate_uuid
 from toolrun.json import JSON
 from toolrun.tools.context import ToolContext, current_call, running_context
 
+if TYPE_CHECKING:
+    from toolrun.errors import MissingExtraError
+
 Handler = Callable[[dict[str, Any]], object]
 """Takes the arguments as one dict and returns the result; may be async. Authors annotate the dict as they like."""
 
 
 def _math_eval(arguments: dict[str, JSON]) -> JSON:
-    from toolrun.builtins.math.math_eval import math_eval
+    try:
+        from toolrun.builtins.math.math_eval import math_eval
 
-    return {"result": math_eval(_text(arguments, "expression"))}
+        return {"result": math_eval(_text(arguments, "expression"))}
+    except ImportError as error:  # of lark; of pint, which is imported for the first unit
+        from toolrun.errors import SideEffects, ToolError
+        from toolrun.extra import missing
+
+        message = str(missing("math", error, "The calculator"))
+        raise ToolError(message, side_effects=SideEffects.NOT_STARTED) from error
 
 
 def _get_current_datetime(arguments: dict[str, JSON]) -> JSON:
@@ -50,6 +60,17 @@ BUILTINS: Final[dict[str, Handler]] = {
     "math_eval": _math_eval,
     "search_web": _search_web,
 }
+
+
+_MATH_PACKAGES: Final = ("lark", "pint")
+
+
+def find_missing(handler: str) -> MissingExtraError | None:
+    """What a call of this handler would lack: a package that comes with an extra and is not installed."""
+    from toolrun.extra import is_installed, missing
+
+    lacking = [it for it in _MATH_PACKAGES if not is_installed(it)] if handler == "math_eval" else []
+    return missing("math", ImportError(name=lacking[0]), "The calculator") if lacking else None
 
 
 def _text(arguments: dict[str, JSON], name: str, default: str | None = None) -> str:

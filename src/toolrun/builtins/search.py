@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Final
 
-from toolrun.errors import InvalidArgumentsError, ToolError, UnavailableError
+from toolrun.errors import InvalidArgumentsError, SideEffects, ToolError, UnavailableError
+from toolrun.extra import missing
 from toolrun.json import JSON
 from toolrun.text import section
 from toolrun.tools.context import ToolContext
@@ -103,11 +104,11 @@ def _ddgs(search: Search) -> list[SearchResult]:
     try:
         from ddgs import DDGS
         from ddgs.exceptions import DDGSException
-    except ImportError:
-        raise search.misconfigured(
-            "the package ddgs is not installed. Install it with 'pip install toolrun[search]', or set 'url' to the "
-            "address of a SearXNG"
-        ) from None
+    except ImportError as error:
+        advice = f"Or set 'url' in {section('tool', search.tool)} of toolrun.toml to the address of a SearXNG."
+        raise ToolError(
+            f"{missing('search', error, 'The web search')}. {advice}", side_effects=SideEffects.NOT_STARTED
+        ) from error
     # ddgs asks two engines at a time; each pair has this time.
     seconds = max(1, int(min(5.0, search.remaining() / 3)))
     try:

@@ -43,9 +43,10 @@ def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
     """The error for a missing LangChain, which names the extra to install."""
     if error.name is None or not error.name.startswith("langchain_core"):
         return None
-    from toolrun.clients.extra import missing
+    from toolrun.extra import missing
 
-    return missing({"anthropic": "anthropic", "local.local_client": "local"}.get(module, "ollama"), error)
+    extras = {"anthropic": "anthropic", "local.local_client": "local", "ollama": "ollama"}
+    return missing(extras.get(module, "langchain"), error)
 
 
 __getattr__, __dir__, __all__ = export(

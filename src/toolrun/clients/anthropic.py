@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolrun.clients.extra import missing
 from toolrun.clients.model_client import ModelClient
 from toolrun.clients.model_error import About, ModelAuthError
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
+from toolrun.extra import missing
 
 try:
     from langchain_anthropic import ChatAnthropic

@@ -10,15 +10,14 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http.client import HTTPException
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from toolrun.clients.extra import missing
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.config.model import ModelSettings
-from toolrun.errors import ConfigError, UsageError
+from toolrun.errors import ConfigError, MissingExtraError
+from toolrun.extra import is_installed, missing
 from toolrun.json import JSON
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _find_anthropic(settings: ModelSettings, environ: Mapping[str, str], hints: 
     where = "[model] api_key" if settings.api_key else "ANTHROPIC_API_KEY"
     if not (settings.api_key or environ.get("ANTHROPIC_API_KEY")):
         return None
-    if not _is_installed("langchain_anthropic"):
+    if not is_installed("langchain_anthropic"):
         hints.append(f"{where} is set, but 'toolrun[anthropic]' is not installed")
         return None
     return Choice("anthropic", ANTHROPIC_MODEL, f"{where} is set")
@@ -107,7 +106,7 @@ def _find_ollama(settings: ModelSettings, environ: Mapping[str, str], hints: lis
     if models is None:
         hints.append(f"Ollama does not run at {url}")
         return None
-    if not _is_installed("langchain_ollama"):
+    if not is_installed("langchain_ollama"):
         hints.append(f"Ollama runs at {url}, but 'toolrun[ollama]' is not installed")
         return None
     able = next((model for model in models[:_MAX_PROBED_MODELS] if _can_use_tools(url, model)), None)
@@ -123,10 +122,10 @@ def open_client(
     """The client for a model. Raises ToolrunError, which says what to do."""
     try:
         client = _open(choice, executor, settings, environ, root)
+    except MissingExtraError:
+        raise
     except ImportError as error:  # of langchain-core, which all clients need
-        if choice.provider != "scripted":
-            raise missing(choice.provider, error) from error
-        raise UsageError(f"'{error.name}' is not installed. Install it with: pip install langchain-core") from error
+        raise missing("langchain" if choice.provider == "scripted" else choice.provider, error) from error
     client.name = str(choice)
     return client
 
@@ -199,7 +198,3 @@ def _ask_ollama(url: str, body: Mapping[str, str] | None = None) -> dict[str, JS
     except (OSError, ValueError, HTTPException):
         return None
     return answer if isinstance(answer, dict) else None
-
-
-def _is_installed(package: str) -> bool:
-    return find_spec(package) is not None

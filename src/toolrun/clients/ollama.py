@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolrun.clients.extra import missing
 from toolrun.clients.model_client import ModelClient
 from toolrun.clients.model_error import About
 from toolrun.clients.result_content import UNKNOWN_CAPABILITIES, Capabilities, ImageSupport
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
+from toolrun.extra import missing
 
 try:
     import httpx

@@ -230,6 +230,11 @@ class DeclaredTool:
         )
 
     @property
+    def builtin(self) -> str | None:
+        """The name of the handler, if it is one that ships with toolrun."""
+        return self._implementation.handler if self._implementation.type == "builtin" else None
+
+    @property
     def missing_handler(self) -> Implementation | None:
         """What it is implemented by, if there is no such handler at this moment."""
         implementation = self._implementation

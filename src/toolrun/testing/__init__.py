@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from toolrun.testing.worker_processes import WorkerProcess as WorkerProcess
     from toolrun.testing.worker_processes import find_workers as find_workers
 
+
+def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
+    """The error for a missing LangChain, which names the extra to install."""
+    if error.name is None or not error.name.startswith("langchain_core"):
+        return None
+    from toolrun.extra import missing
+
+    return missing("langchain", error, "ScriptedModel")
+
+
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
@@ -27,4 +37,5 @@ __getattr__, __dir__, __all__ = export(
         "scripted_model": ["Said", "ScriptedModel"],
         "worker_processes": ["WorkerProcess", "find_workers"],
     },
+    _missing,
 )

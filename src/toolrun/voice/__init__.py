@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from toolrun.voice.voice_event import Utterance as Utterance
     from toolrun.voice.voice_event import VoiceEvent as VoiceEvent
 
+
+def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
+    """The error for a missing LangChain, which names the extra to install."""
+    if error.name is None or not error.name.startswith("langchain_core"):
+        return None
+    from toolrun.extra import missing
+
+    return missing("langchain", error, "The voice gateway")
+
+
 __getattr__, __dir__, __all__ = export(
     __name__,
     {
@@ -28,4 +38,5 @@ __getattr__, __dir__, __all__ = export(
         "gateway": ["Sources", "run_gateway"],
         "transcriber": ["BackgroundTranscriber"],
     },
+    _missing,
 )

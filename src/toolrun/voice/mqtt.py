@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toolrun.clients.turn_event import ToolFinished, ToolProgress
 from toolrun.errors import ConfigError
+from toolrun.extra import missing
 from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
@@ -317,5 +318,5 @@ def _json(value: object) -> JSON:
 def _require_aiomqtt() -> None:
     try:
         import aiomqtt  # noqa: F401  only to see whether it is installed
-    except ImportError:
-        raise ConfigError("MQTT needs the package aiomqtt: pip install 'toolrun[voice]'") from None
+    except ImportError as error:
+        raise missing("voice", error, "MQTT") from error

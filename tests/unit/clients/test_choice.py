@@ -145,7 +145,7 @@ def test_ollama_host_in_all_its_forms(host: str, url: str) -> None:
         ("ollama", "pip install 'toolrun[ollama]'"),
         ("anthropic", "pip install 'toolrun[anthropic]'"),
         ("local", "pip install 'toolrun[local]'"),
-        ("scripted", "pip install langchain-core"),
+        ("scripted", "pip install 'toolrun[langchain]'"),
     ],
 )
 def test_without_any_packages_it_says_what_to_install(provider: str, advice: str) -> None:

@@ -41,7 +41,8 @@ def test_a_client_loads_only_its_own_provider() -> None:
         ("ollama", "langchain_ollama", "OllamaClient"),
         ("local", "xllamacpp", "LocalClient"),
         ("anthropic", "langchain_core", "AnthropicClient"),
-        ("ollama", "langchain_core", "ModelClient"),
+        ("ollama", "langchain_core", "OllamaClient"),
+        ("langchain", "langchain_core", "ModelClient"),
         ("local", "langchain_core", "LocalClient"),
     ],
 )
@@ -51,7 +52,7 @@ def test_a_missing_package_names_the_extra(name: str, module: str, client: str) 
         f"try:\n    from toolrun.clients import {client}\n"
         "except Exception as error:\n    print(type(error).__name__, error)"
     )
-    assert said.startswith("UsageError")
+    assert said.startswith("MissingExtraError")
     assert f"pip install 'toolrun[{name}]'" in said
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import click
 
-from toolrun.builtins import BUILTINS
+from toolrun.builtins import BUILTINS, find_missing
 from toolrun.cli import exit
 from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.log_handler import Collector
@@ -134,6 +134,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
             _configuration(config),
             *_tools(runtime, log, options),
             *_handlers(runtime),
+            *_packages(runtime),
             *_scripts(runtime, options),
             _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_ground, cache)),
             *_permissions(runtime),
@@ -185,6 +186,15 @@ def _handlers(runtime: Runtime) -> Iterator[Check]:
         else:
             advice = f"your program has to register it: runtime.register_internal('{missing.handler}', …)"
             yield Check(WARNING, "tools", message, advice)
+
+
+def _packages(runtime: Runtime) -> Iterator[Check]:
+    """Builtin tools whose calls fail until an extra is installed."""
+    for tool in runtime.manager:
+        problem = find_missing(tool.builtin) if isinstance(tool, DeclaredTool) and tool.builtin is not None else None
+        if problem is not None:
+            message, _, advice = str(problem).partition(". ")
+            yield Check(WARNING, "tools", f"tool '{tool.name}': {message}", advice)
 
 
 def _concerns_script(problem: LoadProblem) -> bool:

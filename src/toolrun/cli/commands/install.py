@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, complain, inform, near
 from toolrun.errors import ConfigError
+from toolrun.extra import is_installed, missing
 from toolrun.json import JSON
 from toolrun.mcp.hosts import jsonc
 from toolrun.mcp.hosts.host_files import host_files
@@ -122,8 +122,8 @@ def command(options: Options, client: str, name: str | None, url: str | None, on
         file = shlex.quote(str(token_file(config.root)))
         inform(f'{target.title} needs the token in its environment: export {VARIABLE}="$(cat {file})"')
     inform(target.advice)
-    if find_spec("mcp") is None:
-        complain("toolrun serve needs another package: pip install 'toolrun[mcp]'")
+    if not is_installed("mcp"):
+        complain(str(missing("mcp", ImportError(name="mcp"), "toolrun serve")))
     return OK
 
 

@@ -16,7 +16,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import inform, near
 from toolrun.cli.running_server import without_tools
-from toolrun.errors import ConfigError
+from toolrun.extra import missing
 from toolrun.runtime import Runtime, read_config
 from toolrun.text import plural
 
@@ -85,7 +85,7 @@ def command(
         for module in ("mcp.server",) if http is None and unix is None else ("mcp.server", "uvicorn"):
             import_module(module)
     except ImportError as error:
-        raise ConfigError(f"toolrun serve needs more packages ({error}): pip install 'toolrun[mcp]'") from None
+        raise missing("mcp", error, "toolrun serve") from None
     if lenient and not recordings:
         raise click.UsageError("--lenient is for --recording only", click.get_current_context())
     source = _Source(options, recordings, lenient=lenient)

@@ -19,7 +19,7 @@ from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.turn import Display, model_options, model_settings, open_model
 from toolrun.clients.choice import Choice, choose
 from toolrun.config.model import Config
-from toolrun.errors import ConfigError
+from toolrun.extra import missing
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
 from toolrun.text import plural
@@ -90,8 +90,7 @@ async def _import_packages() -> None:
     try:
         await asyncio.to_thread(import_module, "toolrun.voice.gateway")
     except ImportError as error:
-        extras = "'toolrun[voice,ollama]' or 'toolrun[voice,anthropic]'"
-        raise ConfigError(f"toolrun voice needs more packages ({error}): pip install {extras}") from None
+        raise missing("voice,ollama", error, "toolrun voice") from None
 
 
 def _configured(config: Config, mqtt: str | None, speak: bool | None) -> Config:

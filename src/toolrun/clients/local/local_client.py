@@ -26,7 +26,6 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
 
-from toolrun.clients.extra import missing
 from toolrun.clients.local import constrained
 from toolrun.clients.model_client import ModelClient
 from toolrun.clients.model_error import About, ModelContextError, ModelError, ModelRequestError
@@ -35,6 +34,7 @@ from toolrun.clients.result_content import Capabilities
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import ConfigError
+from toolrun.extra import missing
 
 try:
     import xllamacpp

