@@ -1,0 +1,75 @@
+// @ts-check
+/** Above the list of calls: how many had which outcome, and when. */
+import { get } from "./api.js";
+import { count } from "./format.js";
+import { html, useEffect, useState } from "./lib.js";
+import { on } from "./live.js";
+import { State } from "./parts.js";
+import { running } from "./state.js";
+import { fill, OUTCOMES, readStats } from "./stats.js";
+
+const BARS = 60;
+const HEIGHT = 30;
+const AGAIN = 5000;
+
+/** @param {{filters: Record<string, string>, choose: (outcome: string) => void, outcomes: string[]}} props */
+export function Bars({ filters, choose, outcomes }) {
+  const hours = Number(filters.hours) || 24;
+  const [sums, setSums] = useState(/** @type {Record<string, number>} */ ({}));
+  const [series, setSeries] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const read = () => {
+      const since = Math.floor(Date.now() / 1000) - hours * 3600;
+      const about = { tool: filters.tool, since };
+      get("/api/stats", filters.hours ? about : { tool: filters.tool }, stop.signal).then((found) => setSums(summed(found)), () => undefined);
+      get("/api/series", { ...about, step: (hours * 3600) / BARS }, stop.signal).then(setSeries, () => undefined);
+    };
+    read();
+    const end = on("call", () => {
+      timer ||= setTimeout(() => {
+        timer = 0;
+        read();
+      }, AGAIN);
+    });
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      end();
+    };
+  }, [filters.tool, filters.hours]);
+  /** @type {Record<string, number>} */
+  const numbers = { ...sums, running: running.value.size };
+  return html`<div class="chips" role="group" aria-label="Outcome">${outcomes
+      .filter((name) => numbers[name] || filters.outcome === name || ["running", "ok", "failed"].includes(name))
+      .map((name) => html`<button type="button" class="chip" key=${name} aria-pressed=${filters.outcome === name ? "true" : "false"} onClick=${() => choose(name)}><${State} state=${name} /><b>${count(numbers[name] ?? 0)}</b></button>`)}</div>
+    ${series && html`<${Histogram} series=${series} hours=${hours} />`}`;
+}
+
+/** @param {any} answer @returns {Record<string, number>} */
+function summed(answer) {
+  /** @type {Record<string, number>} */
+  const sums = { repaired: 0 };
+  for (const raw of answer.tools ?? answer.stats ?? []) {
+    const stats = readStats(raw);
+    sums.repaired = (sums.repaired ?? 0) + stats.repaired;
+    for (const [name, number] of Object.entries(stats.outcomes)) sums[name] = (sums[name] ?? 0) + number;
+  }
+  return sums;
+}
+
+/** @param {{series: any, hours: number}} props */
+function Histogram({ series, hours }) {
+  const total = series.times.map((/** @type {number} */ _, /** @type {number} */ at) => OUTCOMES.reduce((sum, name) => sum + (series.outcomes[name]?.[at] ?? 0), 0));
+  const most = Math.max(...total, 1);
+  const bars = total.map((/** @type {number} */ _, /** @type {number} */ at) => {
+    let y = HEIGHT;
+    return OUTCOMES.map((name) => {
+      const height = ((series.outcomes[name]?.[at] ?? 0) / most) * (HEIGHT - 2);
+      y -= height;
+      return height > 0 && html`<rect class="f-${fill(name)}" x=${at * 10 + 1} y=${y} width="8" height=${height} />`;
+    });
+  });
+  return html`<svg class="chart histogram" viewBox="0 0 ${Math.max(total.length, 1) * 10} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Calls over the last ${hours === 1 ? "hour" : `${hours} hours`} by outcome, at most ${most} in a bar; the buttons above have the figures">${bars}</svg>`;
+}

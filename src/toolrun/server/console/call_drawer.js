@@ -1,0 +1,192 @@
+// @ts-check
+/** One call in full: when what happened, what was sent and what ran, the answer, the log, the calls that it made. */
+import { ApiError, get, post, words } from "./api.js";
+import { durationText, inline, plural, seconds } from "./format.js";
+import { Json } from "./json_view.js";
+import { useKeys } from "./keys.js";
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { on } from "./live.js";
+import { Copy, Icon, Note, Problem, Repairs, State, Tabs, Time, Took } from "./parts.js";
+import { href } from "./router.js";
+import { KINDS, readRow } from "./rows.js";
+import { Answer } from "./run.js";
+import { Timeline } from "./timeline.js";
+
+/** @param {{id: string, close: () => void, link: (id: string) => string}} props */
+export function Drawer({ id, close, link }) {
+  const [raw, setRaw] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState("");
+  const pane = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const stop = new AbortController();
+    const read = () =>
+      get(`/api/calls/${encodeURIComponent(id)}`, {}, stop.signal).then(
+        (found) => {
+          setRaw(found);
+          setProblem("");
+        },
+        (error) => stop.signal.aborted || setProblem(words(error)),
+      );
+    read();
+    const end = on("call", (row) => {
+      if (row.id === id || row.parent === id) read();
+    });
+    return () => {
+      stop.abort();
+      end();
+    };
+  }, [id]);
+  return html`<aside class="drawer" aria-label="Call ${id}" ref=${pane}>
+    ${raw ? html`<${Whole} raw=${raw} close=${close} link=${link} />` : html`<header><div class="row"><h2 class="title">${id}</h2><${Close} close=${close} /></div></header>`}
+    ${problem && html`<div class="in"><${Problem}>${problem}<//></div>`}
+  </aside>`;
+}
+
+/** @param {{close: () => void}} props */
+const Close = ({ close }) => html`<button type="button" class="btn small quiet push" aria-label="Close" onClick=${close}><${Icon} name="close" /></button>`;
+
+/** @param {{raw: any, close: () => void, link: (id: string) => string}} props */
+function Whole({ raw, close, link }) {
+  const row = readRow(raw);
+  const isRunning = row.outcome === "running" || row.outcome === "queued";
+  const sent = raw.sent ?? raw.original ?? raw.arguments;
+  return html`<header>
+      <div class="row"><h2 class="title cut">${row.tool}</h2><span class="push row">
+        ${isRunning ? html`<${Cancel} id=${row.id} />` : html`<${Replay} raw=${raw} id=${row.id} link=${link} />`}
+        <a class="btn small not-phone" href=${href("try", row.tool, { arguments: typeof sent === "string" ? sent : JSON.stringify(sent ?? {}) })}><${Icon} name="edit" />Edit and run</a></span><${Close} close=${close} /></div>
+      <div class="row wrap"><${State} state=${row.outcome} word=${row.word} /><${Repairs} number=${row.repairs} words=${true} />${!isRunning && html`<${Took} ms=${row.ms} />`}<span class="dim"><${Time} at=${row.at} exact=${true} /></span><code class="dim">${row.id}</code></div>
+    </header>
+    <div class="in">
+      ${row.outcome === "in_doubt" && !raw.settled_as && html`<${Note} kind="waiting" icon="in-doubt"><b>It is not known whether it happened.</b> <a href="#/effects">Settle it</a><//>`}
+      <${Timeline} raw=${raw} row=${row} />
+      <${Arguments} raw=${raw} sent=${sent} />
+      <${Outcome} raw=${raw} />
+      ${(raw.children ?? []).length > 0 && html`<section class="sect"><h2>Child calls</h2><table class="bare"><tbody>${raw.children.map((/** @type {any} */ child) => html`<${Child} key=${child.id ?? child} child=${child} link=${link} />`)}</tbody></table></section>`}
+      ${(raw.logs ?? []).length > 0 && html`<${Logs} logs=${raw.logs} at=${row.at} />`}
+      <${About} raw=${raw} link=${link} />
+    </div>`;
+}
+
+/** @param {{id: string}} props */
+function Cancel({ id }) {
+  const [said, say] = useState("");
+  const cancel = () => post(`/api/calls/${encodeURIComponent(id)}/cancel`, {}).then(() => say("Cancelling"), (error) => say(words(error)));
+  return html`<button type="button" class="btn small" disabled=${said === "Cancelling"} onClick=${cancel}>${said || "Cancel"}</button>`;
+}
+
+/** @param {{raw: any, id: string, link: (id: string) => string}} props */
+function Replay({ raw, id, link }) {
+  const [said, say] = useState(/** @type {{state: "" | "running" | "asks" | "done" | "problem", text: string}} */ ({ state: "", text: "" }));
+  const replay = async (/** @type {boolean} */ confirm) => {
+    say({ state: "running", text: "" });
+    try {
+      const answer = await post(`/api/calls/${encodeURIComponent(id)}/replay`, confirm ? { confirm: true } : {});
+      say({ state: "done", text: answer.envelope?.recorded_as ?? answer.recorded_as ?? answer.id ?? answer.call ?? "" });
+    } catch (error) {
+      say({ state: error instanceof ApiError && error.status === 409 && !confirm ? "asks" : "problem", text: words(error) });
+    }
+  };
+  useKeys({ r: () => void replay(false) });
+  const label = said.state === "running" ? "Replaying" : "Replay";
+  return html`<button type="button" class="btn small" disabled=${said.state === "running"} onClick=${() => replay(false)}><${Icon} name="again" />${label}</button>
+    ${said.state === "done" && html`<a class="said" role="status" href=${link(said.text)}>ran as ${said.text}</a>`}
+    ${(said.state === "asks" || said.state === "problem") && html`<div class="asks note waiting" role="alertdialog" aria-label="Replay ${raw.tool}"><div class="grow sect"><p>${said.text}</p>
+      <div class="row">${said.state === "asks" && html`<button type="button" class="btn small" onClick=${() => replay(true)}>Run it again</button>`}<button type="button" class="btn small quiet push" onClick=${() => say({ state: "", text: "" })}>Leave it</button></div></div></div>`}`;
+}
+
+/** @param {{raw: any, sent: any}} props */
+function Arguments({ raw, sent }) {
+  const ran = raw.run ?? raw.arguments;
+  const repairs = raw.repairs ?? [];
+  const dropped = new Set(raw.dropped ?? []);
+  if (!isObject(sent) || !isObject(ran)) {
+    return html`<section class="sect"><h2>Arguments</h2><h3>As sent</h3><${Json} value=${sent ?? null} label="As sent" />${isObject(ran) && html`<h3>As run</h3><${Json} value=${ran} label="As run" />`}<${Withheld} raw=${raw} /></section>`;
+  }
+  const rows = pairs(sent, ran, repairs, dropped);
+  if (!rows.length) return html`<section class="sect"><h2>Arguments</h2><p class="dim">None.</p></section>`;
+  return html`<section class="sect"><div class="row"><h2>Arguments</h2><span class="push"><${Copy} text=${() => JSON.stringify(ran, null, 2)} /></span></div>
+    <table class="diff bare"><thead><tr><th scope="col">As sent</th><th scope="col">As run</th><th scope="col">Why</th></tr></thead><tbody>${rows.map(
+      (row) => html`<tr class=${row.state === "repaired" ? "ch" : ""}><td>${row.sent === undefined ? "–" : row.state === "refused" ? html`<del>${row.sent}</del>` : row.sent}</td><td>${row.ran ?? "–"}</td>
+        <td class="why">${row.state ? html`<span class="stx st-${row.state}"><${Icon} name=${row.state} /><span>${row.why}</span></span>` : html`<span class="dim">unchanged</span>`}</td></tr>`,
+    )}</tbody></table><${Withheld} raw=${raw} /></section>`;
+}
+
+/** @param {any} value */
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** One row per argument. @param {any} sent @param {any} ran @param {any[]} repairs @param {Set<string>} dropped */
+function pairs(sent, ran, repairs, dropped) {
+  /** The name under which an argument ran. @type {Map<string, string>} */
+  const renamed = new Map();
+  /** @type {Map<string, string[]>} */
+  const whys = new Map();
+  for (const it of repairs) {
+    const before = it.before ?? it.from;
+    const after = it.after ?? it.to;
+    const name = String(it.path ?? "").split(/[.[]/)[0] ?? "";
+    if (typeof before === "string" && typeof after === "string" && before in sent && after in ran && !(before in ran)) renamed.set(before, after);
+    const key = typeof after === "string" && renamed.has(before) ? after : (renamed.get(name) ?? name);
+    whys.set(key, [...(whys.get(key) ?? []), it.reason ?? it.why ?? ""]);
+  }
+  const names = [...new Set([...Object.keys(sent).map((name) => renamed.get(name) ?? name), ...Object.keys(ran)])];
+  const back = new Map([...renamed].map(([from, to]) => [to, from]));
+  return names.map((name) => {
+    const from = back.get(name) ?? name;
+    const was = from in sent ? `${from}: ${inline(sent[from])}` : undefined;
+    const is = name in ran ? `${name}: ${inline(ran[name])}` : undefined;
+    if (is === undefined && (dropped.has(from) || dropped.has(name))) return { sent: was, ran: is, state: "refused", why: "dropped, not a parameter" };
+    if (was === is) return { sent: was, ran: is, state: "", why: "" };
+    const why = whys.get(name)?.join(", ") || (was === undefined ? "added" : is === undefined ? "not passed on" : (repairs[0]?.reason ?? repairs[0]?.why ?? "changed"));
+    return { sent: was, ran: is, state: "repaired", why };
+  });
+}
+
+/** @param {{raw: any}} props */
+const Withheld = ({ raw }) => (raw.withheld ? html`<p class="help">${raw.withheld === "hidden" ? "Secrets in the arguments are hidden" : "The arguments are cut"}: they cannot be run again as they stand here.</p>` : null);
+
+/** @param {{raw: any}} props */
+function Outcome({ raw }) {
+  if (raw.result === null && !raw.error && !raw.error_kind) return null;
+  const envelope = { success: !raw.error && !raw.error_kind, ...(raw.error ? { error: raw.error } : { result: raw.result }), error_kind: raw.error_kind ?? null, side_effects: raw.side_effects ?? null };
+  return html`<section class="sect"><h2>Result</h2>
+    ${raw.error_kind && html`<p class="soft">${KINDS[raw.error_kind] ?? raw.error_kind}</p>`}
+    <${Tabs} label="Result and record" tabs=${[
+      { id: "answer", name: raw.error ? "Error" : "Answer", panel: () => html`<${Answer} value=${raw.result} error=${raw.error} content=${raw.content ?? []} />` },
+      { id: "envelope", name: "Envelope", panel: () => html`<${Json} value=${raw.envelope ?? envelope} label="Envelope" />` },
+      { id: "record", name: "Record", panel: () => html`<${Json} value=${raw} label="Everything that the journal has" />` },
+    ]} /></section>`;
+}
+
+/** @param {{child: any, link: (id: string) => string}} props */
+function Child({ child, link }) {
+  if (typeof child === "string") return html`<tr><td><a href=${link(child)}>${child}</a></td></tr>`;
+  const row = readRow(child);
+  return html`<tr><td class="nowrap"><${State} state=${row.outcome} /></td><td><a href=${link(row.id)}><code>${row.tool}</code></a></td><td class="num"><${Took} ms=${row.ms} /></td></tr>`;
+}
+
+/** @param {{logs: any[], at: number}} props */
+function Logs({ logs, at }) {
+  return html`<section class="sect"><div class="row"><h2>Log</h2><span class="dim push">${plural(logs.length, "line")}</span></div><ul class="logs" tabindex="0" aria-label="Log">${logs.map((line) => {
+    const offset = line.at === undefined ? null : (seconds(line.at) - at) * 1000;
+    return html`<li><time>${offset === null ? "" : `+${durationText(Math.max(0, offset))}`}</time><span>${line.level ?? ""}</span><span>${line.message ?? line.text ?? (typeof line === "string" ? line : inline(line))}</span></li>`;
+  })}</ul></section>`;
+}
+
+/** @param {{raw: any, link: (id: string) => string}} props */
+function About({ raw, link }) {
+  const facts = [
+    ["Asked by", raw.consumer],
+    ["Conversation", raw.conversation && html`<a href=${href("calls", "", { conversation: raw.conversation })}>${raw.conversation}</a>`],
+    ["Part of", raw.parent && html`<a href=${link(raw.parent)}>${raw.parent}</a>`],
+    ["Source", raw.source && (typeof raw.source === "string" ? raw.source : raw.source.name)],
+    ["Ran in", [raw.place, raw.worker && `worker ${raw.worker}`].filter(Boolean).join(", ")],
+    ["Effects", raw.effects ?? "not declared"],
+    ["Side effects", raw.side_effects],
+    ["Sent as", raw.idempotency_key && html`<code>${raw.idempotency_key}</code>`],
+    ["Attempt", raw.attempt > 1 && raw.attempt],
+    ["Caller's id", raw.given_id && html`<code>${raw.given_id}</code>`],
+    ["Definition", raw.definition && html`<code>${String(raw.definition).slice(0, 12)}</code>`],
+    ["Approval", raw.approval && (typeof raw.approval === "object" ? [raw.approval.state, raw.approval.answered_by && ` by ${raw.approval.answered_by}`] : `request ${raw.approval}`)],
+  ].filter(([, value]) => value);
+  return html`<section class="sect"><h2>Where and who</h2><dl class="meta">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>`;
+}

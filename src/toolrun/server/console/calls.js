@@ -1,0 +1,258 @@
+// @ts-check
+/** The page Calls: a live list of which only the rows on the screen are made, and one call in full beside it. */
+import { get, words } from "./api.js";
+import { Drawer } from "./call_drawer.js";
+import { Bars } from "./call_bars.js";
+import { brief, count } from "./format.js";
+import { rowKeys, useKeys } from "./keys.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { on, onResume } from "./live.js";
+import { Command, Empty, Icon, Problem, Repairs, State, Time, Took } from "./parts.js";
+import { go, href, route } from "./router.js";
+import { readRow } from "./rows.js";
+import { approvals, tools } from "./state.js";
+
+/** @typedef {import("./rows.js").CallRow} CallRow */
+
+const PAGE = 200;
+const OVERSCAN = 12;
+/** Heights of a row, as tokens.css and narrow.css say them. */
+const ROW = 28;
+const PHONE_ROW = 53;
+/** Milliseconds that new rows are gathered before the list is drawn again. */
+const GATHER = 120;
+const OUTCOMES = ["running", "ok", "repaired", "refused", "failed", "timeout", "in_doubt", "cancelled"];
+const SPANS = { "1": "Last hour", "24": "Last 24 hours", "168": "Last 7 days", "": "All" };
+const FILTERS = ["q", "tool", "outcome", "consumer", "conversation", "hours"];
+
+/** The list, kept while another page is shown. */
+const list = signal({ key: "", rows: /** @type {CallRow[]} */ ([]), next: /** @type {string | null} */ (null), isWhole: false, problem: "" });
+
+export function Page() {
+  const { id, query } = route.value;
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  const [paused, setPaused] = useState(false);
+  const fresh = useRows(filters, paused);
+  const { rows, problem, isWhole } = list.value;
+  const at = rows.findIndex((row) => row.id === id);
+  const open = (/** @type {string} */ call) => go(href("calls", call, filters), { replace: Boolean(id) });
+  const set = (/** @type {Record<string, string>} */ change) => go(href("calls", id, { ...filters, ...change }), { replace: true });
+  const isFiltered = FILTERS.some((name) => filters[name]);
+  useKeys({
+    ...rowKeys(rows.length, at, (to) => open(rows[to]?.id ?? "")),
+    Enter: () => at < 0 && rows[0] && open(rows[0].id),
+    Escape: () => (id ? go(href("calls", "", filters)) : go("#/calls")),
+  });
+  return html`<div class="calls ${id ? "drawer-open" : ""}">
+    <section class="pane" aria-label="Calls">
+      <h1 class="sr">Calls</h1>
+      <${Filters} filters=${filters} set=${set} paused=${paused} setPaused=${setPaused} />
+      ${problem && html`<div class="lost"><${Problem}>${problem}<//></div>`}
+      ${fresh.count > 0 && html`<button type="button" class="fresh" onClick=${fresh.show}>${count(fresh.count)} new</button>`}
+      ${!rows.length && isWhole ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
+      <${Foot} rows=${rows} />
+    </section>
+    ${id && html`<${Drawer} key=${id} id=${id} close=${() => go(href("calls", "", filters))} link=${(/** @type {string} */ call) => href("calls", call, filters)} />`}
+  </div>`;
+}
+
+/** @param {Record<string, string>} filters */
+function question(filters) {
+  const { hours, outcome, ...rest } = filters;
+  return { ...rest, ...(outcome === "repaired" ? { repaired: "true" } : { outcome }), ...(hours ? { since: Math.floor(Date.now() / 1000) - Number(hours) * 3600 } : {}) };
+}
+
+/** Reads the rows that fit, and adds what happens. @param {Record<string, string>} filters @param {boolean} paused */
+function useRows(filters, paused) {
+  const key = JSON.stringify(filters);
+  const [pending, setPending] = useState(/** @type {CallRow[]} */ ([]));
+  const atTop = useRef(true);
+  const isPaused = useRef(paused);
+  isPaused.current = paused;
+  const isWanted = useRef(/** @type {(row: CallRow) => boolean} */ (() => true));
+  isWanted.current = (row) => fits(row, filters);
+  const show = () => {
+    list.value = { ...list.value, rows: mergedRows(list.value.rows, pending) };
+    setPending([]);
+    document.querySelector(".tablebox")?.scrollTo({ top: 0 });
+  };
+  useEffect(() => {
+    const stop = new AbortController();
+    const read = () => void readFirst(key, filters, stop.signal).then(() => setPending([]));
+    const timer = setTimeout(read, list.value.key === key || !filters.q ? 0 : 200);
+    const end = onResume(read);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      end();
+    };
+  }, [key]);
+  useEffect(() => gather((found) => {
+    const known = new Map(list.value.rows.map((row, at) => [row.id, at]));
+    const changed = found.filter((row) => known.has(row.id));
+    const added = found.filter((row) => !known.has(row.id) && isWanted.current(row));
+    const rows = changed.length ? list.value.rows.slice() : list.value.rows;
+    for (const row of changed) rows[known.get(row.id) ?? 0] = row;
+    const isShown = atTop.current && !isPaused.current;
+    list.value = { ...list.value, rows: isShown ? mergedRows(rows, added) : rows };
+    if (!isShown && added.length) setPending((before) => mergedRows(before, added));
+  }), []);
+  useEffect(() => {
+    if (!paused && atTop.current && pending.length) show();
+  }, [paused]);
+  return { count: pending.length, show, atTop };
+}
+
+/** @param {(rows: CallRow[]) => void} show */
+function gather(show) {
+  /** @type {Map<string, CallRow>} */
+  let found = new Map();
+  let timer = 0;
+  const end = on("call", (raw) => {
+    const row = readRow(raw);
+    found.set(row.id, row);
+    timer ||= setTimeout(() => {
+      const rows = [...found.values()];
+      found = new Map();
+      timer = 0;
+      show(rows);
+    }, GATHER);
+  });
+  return () => {
+    end();
+    clearTimeout(timer);
+  };
+}
+
+/** @param {CallRow[]} rows @param {CallRow[]} added the newer ones, in any order @returns {CallRow[]} */
+function mergedRows(rows, added) {
+  if (!added.length) return rows;
+  const ids = new Set(added.map((row) => row.id));
+  return [...added.toSorted((a, b) => b.at - a.at), ...rows.filter((row) => !ids.has(row.id))];
+}
+
+/** @param {CallRow} row @param {Record<string, string>} filters */
+function fits(row, filters) {
+  const { q = "", tool, outcome, consumer, conversation } = filters;
+  if (tool && row.tool !== tool) return false;
+  if (outcome && (outcome === "repaired" ? !row.repairs : row.outcome !== outcome)) return false;
+  if (consumer && row.consumer !== consumer) return false;
+  if (conversation && row.raw.conversation !== conversation) return false;
+  return !q || `${row.id} ${row.tool} ${JSON.stringify(row.args)}`.toLowerCase().includes(q.toLowerCase());
+}
+
+/** @param {string} key @param {Record<string, string>} filters @param {AbortSignal} stop */
+async function readFirst(key, filters, stop) {
+  try {
+    const found = await get("/api/calls", { ...question(filters), limit: PAGE }, stop);
+    list.value = { key, rows: found.calls.map(readRow), next: found.next ?? null, isWhole: true, problem: "" };
+  } catch (error) {
+    if (!stop.aborted) list.value = { ...list.value, problem: words(error) };
+  }
+}
+
+let isReading = false;
+
+/** The next page, when the end comes near. @param {Record<string, string>} filters */
+async function readMore(filters) {
+  const { next, key } = list.value;
+  if (!next || isReading) return;
+  isReading = true;
+  try {
+    const found = await get("/api/calls", { ...question(filters), limit: PAGE, before: next });
+    if (list.value.key === key) list.value = { ...list.value, rows: [...list.value.rows, ...found.calls.map(readRow)], next: found.next ?? null };
+  } catch {
+    // It is asked for again when one scrolls on.
+  } finally {
+    isReading = false;
+  }
+}
+
+/** @param {{filters: Record<string, string>, set: (change: Record<string, string>) => void, paused: boolean, setPaused: (paused: boolean) => void}} props */
+function Filters({ filters, set, paused, setPaused }) {
+  return html`<div class="bars">
+    <div class="row wrap">
+      <input class="input grow" data-filter placeholder="Filter by tool, argument or call" aria-label="Filter by tool, argument or call" value=${filters.q} onInput=${(/** @type {any} */ event) => set({ q: event.target.value })} />
+      <select class="input pick" aria-label="Tool" value=${filters.tool} onChange=${(/** @type {any} */ event) => set({ tool: event.target.value })}><option value="">Any tool</option>${(tools.value ?? []).map((tool) => html`<option value=${tool.name}>${tool.name}</option>`)}</select>
+      <select class="input pick" aria-label="Time" value=${filters.hours} onChange=${(/** @type {any} */ event) => set({ hours: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => Number(a) - Number(b)).map(([hours, name]) => html`<option value=${hours}>${name}</option>`)}</select>
+      ${["consumer", "conversation"].map((name) => filters[name] && html`<button type="button" class="chip" aria-pressed="true" onClick=${() => set({ [name]: "" })}>${name === "consumer" ? "asked by" : "conversation"} ${filters[name]}<${Icon} name="close" /><span class="sr">drop this filter</span></button>`)}
+      <button type="button" class="btn" aria-pressed=${paused ? "true" : "false"} onClick=${() => setPaused(!paused)}><${Icon} name=${paused ? "play" : "waiting"} />${paused ? "Go on" : "Pause"}</button>
+    </div>
+    <${Bars} filters=${filters} choose=${(/** @type {string} */ outcome) => set({ outcome: filters.outcome === outcome ? "" : outcome })} outcomes=${OUTCOMES} />
+  </div>`;
+}
+
+/** @param {{rows: CallRow[], chosen: string, open: (id: string) => void, atTop: {current: boolean}}} props */
+function Rows({ rows, chosen, open, atTop }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [view, setView] = useState({ top: 0, height: 900 });
+  const isPhone = matchMedia("(max-width: 720px)").matches;
+  const height = isPhone ? PHONE_ROW : ROW;
+  const measure = () => {
+    if (!box.current) return;
+    atTop.current = box.current.scrollTop < height;
+    setView({ top: box.current.scrollTop, height: box.current.clientHeight });
+  };
+  useLayoutEffect(() => {
+    measure();
+    const watcher = new ResizeObserver(measure);
+    if (box.current) watcher.observe(box.current);
+    return () => watcher.disconnect();
+  }, []);
+  const at = rows.findIndex((row) => row.id === chosen);
+  useEffect(() => reveal(box.current, at * height, height), [chosen]);
+  const first = Math.max(0, Math.floor(view.top / height) - OVERSCAN);
+  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / height) + OVERSCAN);
+  useEffect(() => {
+    if (end > rows.length - PAGE / 2) void readMore(JSON.parse(list.value.key || "{}"));
+  }, [end, rows.length]);
+  return html`<div class="tablebox" ref=${box} onScroll=${measure}>
+    <table role="table" aria-label="Calls, the newest first" aria-rowcount=${list.value.next ? -1 : rows.length + 1}>
+      <thead role="rowgroup"><tr role="row" aria-rowindex="1">${[["c-time", "Started"], ["c-out", "Outcome"], ["c-tool", "Tool"], ["c-args", "Arguments as run"], ["c-rep", html`<span class="sr">Repairs</span>`], ["c-by", "Asked by"], ["c-dur num", "Took"]].map(([kind, title]) => html`<th role="columnheader" scope="col" class=${kind}>${title}</th>`)}</tr></thead>
+      <tbody role="rowgroup">
+        ${first > 0 && html`<tr class="gap" aria-hidden="true"><td style=${{ height: `${first * height}px` }}></td></tr>`}
+        ${rows.slice(first, end).map((row, index) => html`<${Row} key=${row.id} row=${row} number=${first + index + 2} isChosen=${row.id === chosen} open=${open} />`)}
+        ${end < rows.length && html`<tr class="gap" aria-hidden="true"><td style=${{ height: `${(rows.length - end) * height}px` }}></td></tr>`}
+      </tbody></table></div>`;
+}
+
+/** @param {HTMLElement | null} box @param {number} top @param {number} height */
+function reveal(box, top, height) {
+  if (!box || top < 0) return;
+  const head = box.querySelector("thead")?.clientHeight ?? 0;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + height + head > box.scrollTop + box.clientHeight) box.scrollTop = top + height + head - box.clientHeight;
+}
+
+/** @param {{row: CallRow, number: number, isChosen: boolean, open: (id: string) => void}} props */
+function Row({ row, number, isChosen, open }) {
+  return html`<tr role="row" tabindex="0" aria-rowindex=${number} aria-selected=${isChosen ? "true" : undefined} onClick=${() => open(row.id)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter") return;
+    event.stopPropagation();
+    open(row.id);
+  }}>
+    <td role="cell"><${Time} at=${row.at} /></td>
+    <td role="cell"><${State} state=${row.outcome} /></td>
+    <td role="cell"><code>${row.tool}</code></td>
+    <td role="cell"><code class="soft">${brief(row.args)}</code></td>
+    <td role="cell"><${Repairs} number=${row.repairs} /></td>
+    <td role="cell" class="soft">${row.consumer}</td>
+    <td role="cell" class="num">${row.outcome === "running" ? html`<span class="dim">–</span>` : html`<${Took} ms=${row.ms} />`}</td>
+  </tr>`;
+}
+
+/** @param {{isFiltered: boolean}} props */
+function Nothing({ isFiltered }) {
+  if (isFiltered) return html`<div class="lost"><${Empty} title="No call fits these filters"><p>The list changes by itself when one does.</p><a class="btn" href="#/calls">Drop the filters</a><//></div>`;
+  const tool = tools.value?.[0]?.name ?? "greet";
+  return html`<div class="lost"><${Empty} title="No calls yet"><p>Every call appears here when it starts, whoever asks: a model, an MCP client, the command line, this page.</p>
+    <ol><li><span>From the command line</span><${Command} text="toolrun call ${tool}" /></li><li><span>From an MCP client</span><${Command} text="toolrun install claude-code" /></li></ol>
+    <a class="btn primary" href="#/try"><${Icon} name="try" />Try a tool</a><//></div>`;
+}
+
+/** @param {{rows: CallRow[]}} props */
+function Foot({ rows }) {
+  const asked = (approvals.value ?? []).filter((it) => it.state === "pending").length;
+  return html`<div class="foot"><span>${count(rows.length)}${list.value.next ? " read; scroll for more" : rows.length === 1 ? " call" : " calls"}</span>${asked > 0 && html`<a href="#/effects">${asked} waiting for approval</a>`}
+    <span class="push not-phone"><kbd>j</kbd> <kbd>k</kbd> move <kbd>/</kbd> filter <kbd>Esc</kbd> close</span></div>`;
+}

@@ -1,0 +1,161 @@
+// @ts-check
+/** The page Effects: what waits for a person, and what may have happened. Every entry opens; no button has the focus at first. */
+import { get, post, remove, words } from "./api.js";
+import { ago, brief, inline, span, seconds } from "./format.js";
+import { Json } from "./json_view.js";
+import { html, useEffect, useState } from "./lib.js";
+import { Empty, Icon, Problem, State, Time } from "./parts.js";
+import { href } from "./router.js";
+import { readRow } from "./rows.js";
+import { approvals, effects, held, refreshApprovals, refreshEffects, refreshHeld, refreshTools, waiting } from "./state.js";
+
+/** Up to so many entries are open from the beginning. */
+const MAX_OPEN = 5;
+
+export function Page() {
+  const doubts = effects.value ?? [];
+  const changes = held.value ?? [];
+  const asked = waiting.value;
+  const nothing = effects.value !== null && !doubts.length && !changes.length && !asked.length;
+  return html`<div class="head"><h1>Effects</h1><span class="soft cut">What the tools may do next, and what they may have done.</span>
+      <span class="push row">${asked.length > 0 && html`<span class="badge waiting"><${Icon} name="waiting" />${asked.length} waiting</span>`}${doubts.length > 0 && html`<span class="badge in-doubt"><${Icon} name="in-doubt" />${doubts.length} in doubt</span>`}${changes.length > 0 && html`<span class="badge waiting"><${Icon} name="held" />${changes.length} held</span>`}</span></div>
+    <div class="effects"><div class="stack">
+      ${nothing && html`<${Empty} title="Nothing waits for you"><p>Requests for approval, calls that may have acted without anybody knowing, and definitions that a server has changed appear here by themselves.</p><p class="dim">Which tools ask first is said by <code>[approval]</code> in toolrun.toml.</p><//>`}
+      ${asked.length > 0 && html`<section class="sect"><div class="row"><h2>Waiting for approval</h2><span class="dim">${asked.length}, nothing has run</span></div>${asked.map((row) => html`<${Approval} key=${row.id} row=${row} isOpen=${asked.length <= MAX_OPEN} />`)}</section>`}
+      ${doubts.length > 0 && html`<section class="sect"><div class="row"><h2>In doubt</h2><span class="dim">${doubts.length}, started and never answered</span></div>${doubts.map((raw) => html`<${Doubt} key=${raw.id} raw=${raw} isOpen=${doubts.length <= MAX_OPEN} />`)}</section>`}
+      ${changes.length > 0 && html`<section class="sect"><div class="row"><h2>Definitions that changed</h2><span class="dim">${changes.length}, not offered to models until somebody accepts them</span></div>${changes.map((change) => html`<${Change} key="${change.server}/${change.tool}" change=${change} isOpen=${changes.length <= MAX_OPEN} />`)}</section>`}
+    </div><${Answers} /></div>`;
+}
+
+/** An entry: one line, that opens. @param {{state: string, word?: string, title: string, about: unknown, right: unknown, isOpen: boolean, children?: unknown}} props */
+function Entry({ state, word, title, about, right, isOpen, children }) {
+  return html`<details class="eff" open=${isOpen}><summary><${Icon} name="chev" /><${State} state=${state} word=${word} /><code class="name">${title}</code><span class="soft cut grow">${about}</span><span class="dim nowrap">${right}</span></summary>${children}</details>`;
+}
+
+/** What a button did, or why not. @returns {[string, (work: () => Promise<unknown>) => Promise<void>, boolean]} */
+function useWork() {
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const work = async (/** @type {() => Promise<unknown>} */ what) => {
+    setBusy(true);
+    setProblem("");
+    try {
+      await what();
+    } catch (error) {
+      setProblem(words(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return [problem, work, busy];
+}
+
+/** @param {{row: any, isOpen: boolean}} props */
+export function Approval({ row, isOpen }) {
+  const [problem, work, busy] = useWork();
+  const [edit, setEdit] = useState(/** @type {string | null} */ (null));
+  const answer = (/** @type {Record<string, unknown>} */ body) => work(async () => {
+    await post(`/api/approvals/${row.id}`, { by: "console", ...(edit === null ? {} : { arguments: JSON.parse(edit) }), ...body });
+    refreshApprovals();
+  });
+  const left = row.expires_at === null ? "" : `expires in ${span(seconds(row.expires_at) - Date.now() / 1000)}`;
+  return html`<${Entry} state="waiting" title=${row.tool} about=${`asked by ${row.consumer || "a program"}: ${brief(row.arguments, 90)}`} right=${left} isOpen=${isOpen}>
+    <div class="body"><div><h3>What would happen</h3><p>${row.tool} runs with exactly these arguments. Nothing has run yet.</p><h3>Why it is asked</h3><p class="soft">${row.reason || "A rule of [approval] in toolrun.toml wants it."}</p>
+        <p class="dim">Asked <${Time} at=${row.asked_at} />${row.conversation && html`, <a href=${href("calls", "", { conversation: row.conversation })}>conversation ${row.conversation}</a>`}</p></div>
+      <div><h3>Exactly these arguments</h3>${edit === null ? html`<${Json} value=${row.arguments} label="Arguments" />` : html`<textarea class="code" rows="6" spellcheck=${false} aria-label="Arguments" value=${edit} onInput=${(/** @type {any} */ event) => setEdit(event.target.value)}></textarea>`}
+        ${row.withheld && html`<p class="help">${row.withheld === "hidden" ? "A secret in them is hidden" : "They are cut here"}, so they cannot be changed.</p>`}</div></div>
+    ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
+    <footer>
+      <button type="button" class="btn primary" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "once" })}>${edit === null ? "Approve once" : "Approve with these"}</button>
+      ${edit === null && row.conversation && html`<button type="button" class="btn" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "conversation" })}>For this conversation</button>`}
+      ${edit === null && html`<button type="button" class="btn" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "always" })}>Always, with these arguments</button>`}
+      ${!row.withheld && html`<button type="button" class="btn quiet" onClick=${() => setEdit(edit === null ? JSON.stringify(row.arguments, null, 2) : null)}><${Icon} name="edit" />${edit === null ? "Change arguments" : "Leave them as they are"}</button>`}
+      <button type="button" class="btn push" disabled=${busy} onClick=${() => answer({ answer: "deny", scope: "once" })}><${Icon} name="refused" />Refuse</button>
+    </footer><//>`;
+}
+
+/** @param {{raw: any, isOpen: boolean}} props */
+function Doubt({ raw, isOpen }) {
+  const row = readRow(raw);
+  const [problem, work, busy] = useWork();
+  const [said, say] = useState("");
+  const settle = (/** @type {string} */ how) => work(async () => {
+    const answer = await post(`/api/effects/${encodeURIComponent(row.id)}`, { settle: how });
+    if (how === "verify") say(answer.message ?? (answer.state === "in_doubt" || !answer.state ? "The tool could not tell." : `The tool says: ${String(answer.state).replaceAll("_", " ")}.`));
+    refreshEffects();
+  });
+  const why = raw.may_have_happened ?? raw.why ?? raw.message ?? raw.error ?? "The call was sent, and no answer came.";
+  return html`<${Entry} state="in_doubt" title=${row.tool} about=${`asked by ${row.consumer || "a program"}: ${brief(row.args, 90)}`} right=${html`<${Time} at=${row.at} />, ${ago(row.at)}`} isOpen=${isOpen}>
+    <div class="body"><div><h3>What may have happened</h3><p>${why}</p>${raw.can_act === true && html`<p class="soft">It may still act.</p>`}</div>
+      <div><h3>Arguments as run</h3><${Json} value=${row.args ?? null} label="Arguments as run" /><p class="dim">Call <a href=${href("calls", row.id)}>${row.id}</a></p></div></div>
+    ${(problem || said) && html`<div class="body wide">${problem ? html`<${Problem}>${problem}<//>` : html`<p role="status">${said}</p>`}</div>`}
+    <footer>
+      ${raw.can_verify !== false && html`<button type="button" class="btn primary" disabled=${busy} onClick=${() => settle("verify")}><${Icon} name="again" />Check with the tool</button>`}
+      <button type="button" class="btn" disabled=${busy} onClick=${() => settle("done")}><${Icon} name="ok" />It happened</button>
+      <button type="button" class="btn" disabled=${busy} onClick=${() => settle("not_done")}><${Icon} name="failed" />It did not happen</button>
+      <code class="push dim not-phone">toolrun effects settle ${row.id}</code>
+    </footer><//>`;
+}
+
+/** @param {{change: any, isOpen: boolean}} props */
+function Change({ change, isOpen }) {
+  const [problem, work, busy] = useWork();
+  const accept = () => work(async () => {
+    await post(`/api/trust/${encodeURIComponent(change.server)}/${encodeURIComponent(change.tool)}`, { accept: true });
+    refreshHeld();
+    refreshTools();
+  });
+  const diff = change.diff ?? change.differences ?? "";
+  return html`<${Entry} state="waiting" word="held" title=${change.tool} about=${`of ${change.server}: ${change.reason ?? "its definition is not the one that was accepted"}`} right=${change.at ? html`<${Time} at=${change.at} />` : ""} isOpen=${isOpen}>
+    <div class="body wide"><h3>What the server has changed</h3><${Diff} diff=${diff} /></div>
+    ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
+    <footer><button type="button" class="btn" disabled=${busy} onClick=${accept}><${Icon} name="ok" />Accept this definition</button><span class="dim">A description is read by models: what it says, they may do.</span><code class="push dim not-phone">toolrun trust</code></footer><//>`;
+}
+
+/** Lines that begin with + or −, or pairs of before and after. @param {{diff: any}} props */
+function Diff({ diff }) {
+  const lines = typeof diff === "string" ? diff.split("\n") : Array.isArray(diff) ? diff.flatMap(diffLines) : [inline(diff)];
+  return html`<pre class="code fold diff-lines" tabindex="0" role="region" aria-label="Differences">${lines.map((line) => {
+    const kind = line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "";
+    return html`<span class=${kind}>${line}${"\n"}</span>`;
+  })}</pre>`;
+}
+
+/** @param {any} it @returns {string[]} */
+function diffLines(it) {
+  if (typeof it === "string") return it.split("\n");
+  const head = [it.path ?? it.part ?? it.name].filter(Boolean).map((name) => `  ${name}`);
+  const text = (/** @type {any} */ value) => (typeof value === "string" ? value : inline(value)).split("\n");
+  const before = it.before ?? it.old ?? it.from;
+  const after = it.after ?? it.new ?? it.to;
+  return [...head, ...(before === undefined || before === null ? [] : text(before).map((line) => `- ${line}`)), ...(after === undefined || after === null ? [] : text(after).map((line) => `+ ${line}`))];
+}
+
+function Answers() {
+  const [settled, setSettled] = useState(/** @type {any[]} */ ([]));
+  useEffect(() => {
+    const stop = new AbortController();
+    get("/api/calls", { outcome: "in_doubt", limit: 50 }, stop.signal).then((found) => setSettled(found.calls.filter((/** @type {any} */ it) => it.settled_as)), () => undefined);
+    return () => stop.abort();
+  }, [effects.value]);
+  const usable = (approvals.value ?? []).filter((it) => it.state !== "pending");
+  return html`<aside class="stack" aria-label="Answered">
+    ${usable.length > 0 && html`<section class="sect"><h2>Answers that hold</h2><table class="bare tall"><tbody>${usable.map((row) => html`<${Given} key=${row.id} row=${row} />`)}</tbody></table></section>`}
+    ${settled.length > 0 && html`<section class="sect"><div class="row"><h2>Settled</h2><a class="push" href=${href("calls", "", { outcome: "in_doubt" })}>All</a></div><table class="bare tall"><tbody>${settled.slice(0, 12).map((raw) => {
+      const row = readRow(raw);
+      return html`<tr key=${row.id}><td class="dim nowrap"><${Time} at=${raw.settled_at ?? row.at} /></td><td><a href=${href("calls", row.id)}><code>${row.tool}</code></a><br /><span class="soft">${row.word.replace("settled: ", "")}</span></td><td class="num dim">${raw.settled_by ?? ""}</td></tr>`;
+    })}</tbody></table></section>`}
+    <p class="dim">A call in doubt is never repeated by itself. A late report of its tool settles it without you.</p></aside>`;
+}
+
+/** @param {{row: any}} props */
+function Given({ row }) {
+  const [problem, work, busy] = useWork();
+  const revoke = () => work(async () => {
+    await remove(`/api/approvals/${row.id}`);
+    refreshApprovals();
+  });
+  const scopes = { once: "once", conversation: "in its conversation", always: "always" };
+  return html`<tr><td><code>${row.tool}</code><br /><span class="soft">${row.state === "allowed" ? "Approved" : "Refused"} ${scopes[/** @type {"once"} */ (row.scope)] ?? ""}</span>${problem && html`<br /><span class="st-failed">${problem}</span>`}</td><td class="num"><button type="button" class="btn small" disabled=${busy} onClick=${revoke}>Take back</button></td></tr>`;
+}
+

@@ -1,0 +1,191 @@
+// @ts-check
+/** The page Health: servers, workers, queues, threads, and charts of how calls went. */
+import { get, post, words } from "./api.js";
+import { Chart, latencyOptions, occupancyOptions, outcomeOptions, stacked } from "./chart.js";
+import { count, durationText, plural, size } from "./format.js";
+import { html, useEffect, useMemo, useState } from "./lib.js";
+import { on } from "./live.js";
+import { Problem, State, Time, Took } from "./parts.js";
+import { href } from "./router.js";
+import { effects, health, refreshHealth, running } from "./state.js";
+import { OUTCOMES, readStats } from "./stats.js";
+import { isUp } from "./server_state.js";
+
+/** Hours, with their name and the seconds of a bar. */
+const SPANS = [
+  { hours: 1, name: "1 h", step: 60 },
+  { hours: 24, name: "24 h", step: 1200 },
+  { hours: 168, name: "7 d", step: 7200 },
+];
+/** @param {number} hours */
+const stepOf = (hours) => SPANS.find((it) => it.hours === hours)?.step ?? 60;
+const AGAIN = 5000;
+
+export function Page() {
+  const [hours, setHours] = useState(1);
+  const [series, stats] = useFigures(hours);
+  const it = health.value;
+  useEffect(() => {
+    refreshHealth();
+    const timer = setInterval(refreshHealth, AGAIN);
+    return () => clearInterval(timer);
+  }, []);
+  if (!it) return html`<p class="lost dim">Reading the health</p>`;
+  const down = it.servers.filter((server) => !isUp(server.state));
+  const problems = [...it.problems.map(problemText), ...(it.journal?.problem ? [`The journal: ${it.journal.problem}`] : [])];
+  return html`<div class="head"><h1>Health</h1>
+      ${down.length ? html`<${State} state="failed" word="${down.length} of ${plural(it.servers.length, "server")} not connected" />` : problems.length ? html`<${State} state="failed" word=${plural(problems.length, "problem")} />` : html`<${State} state="ok" word="all is well" />`}
+      <span class="push row" role="group" aria-label="Time">${SPANS.map((span) => html`<button type="button" class="chip" aria-pressed=${span.hours === hours ? "true" : "false"} onClick=${() => setHours(span.hours)}>${span.name}</button>`)}</span></div>
+    <div class="health">
+      ${problems.map((text) => html`<${Problem}>${text}<//>`)}
+      <${Figures} stats=${stats} hours=${hours} />
+      <div class="half"><${Latency} series=${series} stats=${stats} /><${Outcomes} series=${series} stats=${stats} hours=${hours} /></div>
+      <div class="wide"><div class="stack tight"><${Servers} servers=${it.servers} /><${Workers} workers=${it.workers} /></div>
+        <div class="stack tight"><${Occupancy} series=${series} /><${Queues} queues=${it.queues} /><${Threads} threads=${it.threads} /><${Journal} journal=${it.journal} /></div></div>
+    </div>`;
+}
+
+/** @param {any} it */
+const problemText = (it) => (typeof it === "string" ? it : [it.source ?? it.path ?? it.name, it.message ?? it.reason ?? it.error].filter(Boolean).join(": ") || JSON.stringify(it));
+
+/** @param {number} hours @returns {[any, any]} */
+function useFigures(hours) {
+  const [series, setSeries] = useState(/** @type {any} */ (null));
+  const [stats, setStats] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const read = () => {
+      timer = 0;
+      const since = Math.floor(Date.now() / 1000) - hours * 3600;
+      get("/api/series", { since, step: stepOf(hours) }, stop.signal).then(setSeries, () => undefined);
+      get("/api/stats", { since }, stop.signal).then((found) => setStats(found.tools ?? found.stats ?? []), () => undefined);
+    };
+    read();
+    const end = on("call", () => {
+      timer ||= setTimeout(read, AGAIN);
+    });
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      end();
+    };
+  }, [hours]);
+  return [series, stats];
+}
+
+/** @param {any[] | null} stats */
+function summed(stats) {
+  /** @type {Record<string, number>} */
+  const sums = { calls: 0, repaired: 0 };
+  for (const raw of stats ?? []) {
+    const it = readStats(raw);
+    sums.calls = (sums.calls ?? 0) + it.calls;
+    sums.repaired = (sums.repaired ?? 0) + it.repaired;
+    for (const [name, number] of Object.entries(it.outcomes)) sums[name] = (sums[name] ?? 0) + number;
+  }
+  return sums;
+}
+
+/** @param {{stats: any, hours: number}} props */
+function Figures({ stats, hours }) {
+  const sums = summed(stats);
+  const all = sums.calls ?? 0;
+  const bad = (sums.failed ?? 0) + (sums.timeout ?? 0) + (sums.in_doubt ?? 0);
+  const it = health.value;
+  const queued = [...running.value.values()].filter((row) => row.outcome === "queued").length;
+  const threads = it?.threads;
+  const doubts = effects.value?.length ?? 0;
+  const rate = all / (hours * 60);
+  return html`<div class="kpis">
+    <div><span>Running</span><b>${count(running.value.size - queued)}</b><em>${it?.workers.length ? plural(it.workers.length, "worker") : "in this process"}</em></div>
+    <div><span>Queued</span><b>${count(queued)}</b><em>wait for a place</em></div>
+    <div><span>Calls a minute</span><b>${rate >= 10 ? rate.toFixed(0) : rate.toFixed(1)}</b><em>${count(all)} in ${hours} h</em></div>
+    <div><span>Failed</span><b>${all ? ((bad / all) * 100).toFixed(1) : "0"}<span class="u">%</span></b><em>${count(bad)} of ${count(all)}</em></div>
+    <div><span>Repaired</span><b>${all ? (((sums.repaired ?? 0) / all) * 100).toFixed(0) : "0"}<span class="u">%</span></b><em>ran, but not as sent</em></div>
+    <div><span>In doubt</span><b class=${doubts ? "st-in-doubt" : ""}>${doubts}</b><em>${doubts ? html`<a href="#/effects">settle them</a>` : "nothing to settle"}</em></div>
+    <div><span>Abandoned threads</span><b class=${threads?.abandoned ? "st-timeout" : ""}>${threads?.abandoned ?? 0}</b><em>${threads?.limit ? `of ${threads.limit} allowed` : "cannot be stopped"}</em></div></div>`;
+}
+
+/** @param {{series: any, stats: any}} props */
+function Latency({ series, stats }) {
+  const data = useMemo(() => series && [series.times, series.p50, series.p95, series.p99], [series]);
+  const slowest = (stats ?? []).map((/** @type {any} */ raw) => ({ name: raw.tool ?? raw.name, ...readStats(raw) })).filter((/** @type {any} */ it) => it.p95 !== null).sort((/** @type {any} */ a, /** @type {any} */ b) => b.p95 - a.p95).slice(0, 6);
+  return html`<section class="card"><header><h2>Latency</h2><span class="dim">percentiles, logarithmic</span><span class="key push"><span class="k50">p50</span><span class="k95">p95</span><span class="k99">p99</span></span></header><div class="chartbox">
+    ${data && has(data.slice(1)) ? html`<${Chart} label="Latency over time: p50, p95 and p99. The table beside has the slowest tools." data=${data} options=${latencyOptions} />` : html`<p class="dim">No call in this time.</p>`}
+    <table class="bare fixed"><thead><tr><th scope="col">Slowest, p95</th><th scope="col"><span class="sr">p95</span></th></tr></thead><tbody>${slowest.map((/** @type {any} */ it) => html`<tr><td><a href=${href("tools", it.name)}><code>${it.name}</code></a></td><td class="num"><${Took} ms=${it.p95} /></td></tr>`)}</tbody></table></div></section>`;
+}
+
+/** @param {any[][]} rows */
+const has = (rows) => rows.some((row) => row?.some((it) => it !== null && it !== undefined && it !== 0));
+
+/** @param {{series: any, stats: any, hours: number}} props */
+function Outcomes({ series, stats, hours }) {
+  const data = useMemo(() => series && stacked(series), [series]);
+  const sums = summed(stats);
+  const shown = [...OUTCOMES].reverse().filter((name) => sums[name] || name === "ok" || name === "failed");
+  const since = Math.floor(Date.now() / 1000) - hours * 3600;
+  return html`<section class="card"><header><h2>Outcomes</h2><span class="dim">calls every ${durationText(stepOf(hours) * 1000).replace(" 0 s", "")}</span></header><div class="chartbox">
+    ${data && has(data.slice(1)) ? html`<${Chart} label="Calls over time by outcome. The table beside has the sums." data=${data} options=${outcomeOptions} />` : html`<p class="dim">No call in this time.</p>`}
+    <table class="bare"><thead><tr><th scope="col">Outcome</th><th scope="col" class="num">Calls</th></tr></thead><tbody>${shown.map((name) => html`<tr><td><a href=${href("calls", "", { outcome: name, since })}><${State} state=${name} /></a></td><td class="num">${count(sums[name] ?? 0)}</td></tr>`)}<tr><td><${State} state="repaired" word="repaired (line)" /></td><td class="num">${count(sums.repaired ?? 0)}</td></tr></tbody></table></div></section>`;
+}
+
+/** @param {{series: any}} props */
+function Occupancy({ series }) {
+  const data = useMemo(() => series?.busy && [series.times, series.busy], [series]);
+  return html`<section class="card"><header><h2>Occupancy</h2><span class="dim">calls at work at the same time, on average</span></header><div class="body">${data && has(data.slice(1)) ? html`<${Chart} label="How many calls were at work over time, at most ${Math.max(...data[1]).toFixed(1)}" data=${data} options=${occupancyOptions} />` : html`<p class="dim">Nothing was busy in this time.</p>`}</div></section>`;
+}
+
+/** A button that restarts something, and what came of it. @param {{path: string, name: string, label: string}} props */
+function Restart({ path, name, label }) {
+  const [said, say] = useState("");
+  const restart = () => {
+    say("Restarting");
+    post(path, {}).then(() => {
+      say("");
+      refreshHealth();
+    }, (error) => say(words(error)));
+  };
+  return html`<button type="button" class="btn small" disabled=${said === "Restarting"} aria-label="${label} ${name}" onClick=${restart}>${said === "Restarting" ? said : label}</button>${said && said !== "Restarting" && html`<div class="st-failed prose" role="status">${said}</div>`}`;
+}
+
+/** @param {{servers: any[]}} props */
+function Servers({ servers }) {
+  if (!servers.length) return html`<section class="card"><header><h2>Servers</h2></header><div class="body"><p class="dim">The project uses no MCP server.</p></div></section>`;
+  return html`<section class="card"><header><h2>Servers</h2><span class="dim">${plural(servers.length, "MCP server")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Servers"><table><thead><tr><th scope="col">Server</th><th scope="col">State</th><th scope="col">Transport</th><th scope="col" class="num">Restarts</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${servers.map((server) => {
+    const up = isUp(server.state);
+    return html`<tr key=${server.name}><td class="nowrap"><b>${server.name}</b> <span class="dim">${plural(server.tools ?? 0, "tool")}</span></td><td><${State} state=${up ? "ok" : "failed"} word=${up ? "connected" : String(server.state).replaceAll("_", " ")} />${server.error && html`<div class="dim prose">${server.error}</div>`}</td><td class="soft">${[server.transport, server.pid && `pid ${server.pid}`].filter(Boolean).join(", ") || "–"}</td><td class="num">${server.restarts ?? 0}</td><td class="num"><${Restart} path="/api/servers/${encodeURIComponent(server.name)}/restart" name=${server.name} label=${up ? "Restart" : "Try now"} /></td></tr>`;
+  })}</tbody></table></div></section>`;
+}
+
+/** @param {{workers: any[]}} props */
+function Workers({ workers }) {
+  if (!workers.length) return html`<section class="card"><header><h2>Workers</h2></header><div class="body"><p class="dim">None runs. A script's first call starts one.</p></div></section>`;
+  const scripts = new Set(workers.map((it) => it.script ?? it.tool)).size;
+  return html`<section class="card"><header><h2>Workers</h2><span class="dim">${count(workers.length)}, for ${plural(scripts, "script")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Workers"><table><thead><tr><th scope="col">Worker</th><th scope="col" class="num">pid</th><th scope="col">State</th><th scope="col">Walls</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Age</th><th scope="col" class="num">Restarts</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${workers.map(
+    (it) => html`<tr key=${it.pid}><td><code>${it.script ?? it.tool ?? "–"}</code></td><td class="num">${it.pid}</td><td><${State} state=${it.state === "busy" ? "running" : "ok"} word=${it.state} /></td><td class="soft">${it.rung ?? "–"}</td><td class="num">${count(it.calls ?? 0)}</td><td class="num">${it.memory_mb ? html`${it.memory_mb.toFixed(1)}<span class="u">MB</span>` : "–"}</td><td class="num">${it.uptime === undefined || it.uptime === null ? "–" : durationText(Math.round(it.uptime) * 1000)}</td><td class="num">${it.restarts ?? 0}</td><td class="num"><${Restart} path="/api/workers/${it.pid}/restart" name=${`${it.script ?? it.tool ?? "worker"} ${it.pid}`} label="Restart" /></td></tr>`,
+  )}</tbody></table></div></section>`;
+}
+
+/** @param {{queues: any}} props */
+function Queues({ queues }) {
+  const rows = Array.isArray(queues) ? queues : Object.entries(queues ?? {}).map(([name, it]) => (it && typeof it === "object" ? { name, .../** @type {any} */ (it) } : { name, waiting: it }));
+  if (!rows.length) return null;
+  const cell = (/** @type {any} */ value) => (value === undefined || value === null ? "–" : count(Number(value)));
+  return html`<section class="card"><header><h2>Queues</h2></header><div class="scroll-x" tabindex="0" role="region" aria-label="Queues"><table><thead><tr><th scope="col">Queue</th><th scope="col" class="num">Running</th><th scope="col" class="num">Limit</th><th scope="col" class="num">Waiting</th></tr></thead><tbody>${rows.map((it) => html`<tr><td>${it.tool ? html`<code>${it.tool}</code>` : (it.name ?? "All calls")}</td><td class="num">${cell(it.running)}</td><td class="num">${cell(it.limit)}</td><td class="num">${cell(it.waiting ?? it.queued)}</td></tr>`)}</tbody></table></div></section>`;
+}
+
+/** @param {{threads: any}} props */
+function Threads({ threads }) {
+  if (!threads) return null;
+  const gone = threads.abandoned_calls ?? threads.calls ?? [];
+  return html`<section class="card"><header><h2>Threads</h2><span class="dim">${count(threads.running ?? 0)} at work, ${count(threads.abandoned ?? 0)} abandoned</span></header><div class="body"><p class="soft">${threads.abandoned ? "A thread cannot be stopped. These calls were answered at their deadline while the tool still runs." : "No call was answered while its tool still runs."}</p>${gone.length > 0 && html`<table class="bare"><tbody>${gone.map((/** @type {any} */ it) => html`<tr><td><code>${it.tool}</code></td><td class="num"><${Time} at=${it.at ?? it.since} /></td></tr>`)}</tbody></table>`}</div></section>`;
+}
+
+/** @param {{journal: any}} props */
+function Journal({ journal }) {
+  if (!journal) return html`<section class="card"><header><h2>Journal</h2></header><div class="body"><p class="dim">No journal is kept: past calls are not shown. <code>[journal]</code> in toolrun.toml says so.</p></div></section>`;
+  const gap = journal.gap ?? journal.gaps;
+  const lost = Array.isArray(gap) ? gap.reduce((sum, it) => sum + (it.calls ?? 0), 0) : Number(gap?.calls ?? gap ?? 0);
+  return html`<section class="card"><header><h2>Journal</h2>${journal.problem ? html`<${State} state="failed" word="cannot be written" />` : html`<${State} state="ok" word="written" />`}</header><div class="body"><dl class="meta"><dt>File</dt><dd><code class="break">${journal.path ?? "–"}</code></dd>${journal.bytes && html`<dt>Size</dt><dd>${size(journal.bytes)}</dd>`}<dt>Not recorded</dt><dd>${lost ? plural(lost, "call") : "nothing is missing"}</dd></dl></div></section>`;
+}

@@ -1,0 +1,5 @@
+// @ts-check
+/** What the states of an MCP server mean. Pure. */
+
+/** @param {string} state */
+export const isUp = (state) => ["connected", "ready", "ok", "idle"].includes(state);

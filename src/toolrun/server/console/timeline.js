@@ -1,0 +1,64 @@
+// @ts-check
+/** When what happened in a call: a line for waiting, for running, for progress, and one for each call that it made. */
+import { durationText, seconds } from "./format.js";
+import { html } from "./lib.js";
+import { readRow } from "./rows.js";
+import { fill } from "./stats.js";
+
+const LEFT = 92;
+const WIDTH = 404;
+const STEP = 18;
+const MAX_CHILDREN = 12;
+
+/** @typedef {{name: string, from: number, to: number, kind: string, text: string}} Bar */
+
+/** @param {{raw: any, row: import("./rows.js").CallRow}} props */
+export function Timeline({ raw, row }) {
+  const bars = lines(raw, row);
+  const marks = progress(raw, row.at);
+  const all = Math.max(...bars.map((bar) => bar.to), ...marks.map((mark) => mark.at), 0.001);
+  const deadline = raw.timeout_ms ?? (raw.timeout ? raw.timeout * 1000 : raw.deadline ? (seconds(raw.deadline) - row.at) * 1000 : null);
+  const x = (/** @type {number} */ ms) => LEFT + (Math.min(ms, all) / all) * (WIDTH - LEFT - 4);
+  const rows = bars.length + (marks.length ? 1 : 0);
+  const height = 18 + rows * STEP + 4;
+  const left = deadline !== null && row.ms !== null ? deadline - row.ms : null;
+  return html`<section class="sect"><div class="row"><h2>Timeline</h2>${left !== null && html`<span class="dim push">deadline ${durationText(deadline)}${left > 0 ? `, ${durationText(left)} left` : ", passed"}</span>`}</div>
+    <svg class="chart timeline" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label=${bars.map((bar) => `${bar.name} ${bar.text}`).join(", ")}>
+      ${[0, 0.5, 1].map((part) => html`<line class="grid" x1=${x(part * all)} x2=${x(part * all)} y1="16" y2=${height} /><text x=${x(part * all)} y="10" text-anchor=${part === 1 ? "end" : part ? "middle" : "start"} class=${part === 1 ? "strong" : ""}>${part ? durationText(part * all) : "0"}</text>`)}
+      ${bars.map((bar, at) => html`<${Line} bar=${bar} y=${20 + at * STEP} x=${x} />`)}
+      ${marks.length > 0 && html`<text x="0" y=${29 + bars.length * STEP}>progress</text>${marks.map((mark) => html`<line class="mark" x1=${x(mark.at)} x2=${x(mark.at)} y1=${20 + bars.length * STEP} y2=${31 + bars.length * STEP}><title>${mark.text}</title></line>`)}`}
+    </svg></section>`;
+}
+
+/** @param {{bar: Bar, y: number, x: (ms: number) => number}} props */
+function Line({ bar, y, x }) {
+  const from = x(bar.from);
+  const width = Math.max(x(bar.to) - from, 2);
+  const fitsRight = from + width + 6 + bar.text.length * 6 < WIDTH;
+  return html`<text x="0" y=${y + 9}>${bar.name.length > 14 ? `${bar.name.slice(0, 13)}…` : bar.name}<title>${bar.name}</title></text>
+    <rect class="f-${bar.kind}" x=${from} y=${y} width=${width} height="11" rx="1" />
+    ${fitsRight ? html`<text x=${from + width + 6} y=${y + 9}>${bar.text}</text>` : from - LEFT > bar.text.length * 6 ? html`<text x=${from - 6} y=${y + 9} text-anchor="end">${bar.text}</text>` : null}`;
+}
+
+/** @param {any} raw @param {import("./rows.js").CallRow} row @returns {Bar[]} */
+function lines(raw, row) {
+  const queued = raw.queued_ms ?? (raw.queued_us ?? 0) / 1000;
+  const ran = raw.run_ms ?? (raw.run_us === null || raw.run_us === undefined ? null : raw.run_us / 1000);
+  const end = ran ?? (row.outcome === "running" ? Math.max(0, Date.now() - row.at * 1000 - queued) : Math.max(0, (row.ms ?? 0) - queued));
+  const kind = row.outcome === "running" ? "running" : fill(row.outcome);
+  const found = [{ name: "queued", from: 0, to: queued, kind: "neutral", text: durationText(queued) }];
+  if (row.outcome !== "refused") found.push({ name: "running", from: queued, to: queued + end, kind, text: durationText(end) });
+  for (const child of (raw.children ?? []).slice(0, MAX_CHILDREN)) {
+    if (typeof child !== "object") continue;
+    const it = readRow(child);
+    const from = Math.max(0, (it.at - row.at) * 1000);
+    found.push({ name: it.tool, from, to: from + (it.ms ?? 0), kind: fill(it.outcome), text: durationText(it.ms) });
+  }
+  return found;
+}
+
+/** @param {any} raw @param {number} at @returns {{at: number, text: string}[]} */
+function progress(raw, at) {
+  const events = (raw.timeline ?? []).filter((/** @type {any} */ it) => it.event === "progress");
+  return events.map((/** @type {any} */ it) => ({ at: Math.max(0, (seconds(it.at) - at) * 1000), text: [it.progress, it.total && `of ${it.total}`, it.message].filter(Boolean).join(" ") }));
+}
