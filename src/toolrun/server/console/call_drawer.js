@@ -50,11 +50,13 @@ function Whole({ raw, close, link }) {
   const row = readRow(raw);
   const isRunning = row.outcome === "running" || row.outcome === "queued";
   const sent = raw.sent ?? raw.original ?? raw.arguments;
+  const [again, notice] = useReplay(row.id, row.tool, link);
   return html`<header>
       <div class="row"><h2 class="title cut">${row.tool}</h2><span class="push row">
-        ${isRunning ? html`<${Cancel} id=${row.id} />` : html`<${Replay} raw=${raw} id=${row.id} link=${link} />`}
+        ${isRunning ? html`<${Cancel} id=${row.id} />` : again}
         <a class="btn small not-phone" href=${href("try", row.tool, { arguments: typeof sent === "string" ? sent : JSON.stringify(sent ?? {}) })}><${Icon} name="edit" />Edit and run</a></span><${Close} close=${close} /></div>
       <div class="row wrap"><${State} state=${row.outcome} word=${row.word} /><${Repairs} number=${row.repairs} words=${true} />${!isRunning && html`<${Took} ms=${row.ms} />`}<span class="dim"><${Time} at=${row.at} exact=${true} /></span><code class="dim">${row.id}</code></div>
+      ${notice}
     </header>
     <div class="in">
       ${row.outcome === "in_doubt" && !raw.settled_as && html`<${Note} kind="waiting" icon="in-doubt"><b>It is not known whether it happened.</b> <a href="#/effects">Settle it</a><//>`}
@@ -74,8 +76,11 @@ function Cancel({ id }) {
   return html`<button type="button" class="btn small" disabled=${said === "Cancelling"} onClick=${cancel}>${said || "Cancel"}</button>`;
 }
 
-/** @param {{raw: any, id: string, link: (id: string) => string}} props */
-function Replay({ raw, id, link }) {
+/**
+ * Run a call again: a button, and what came of it.
+ * @param {string} id @param {string} tool @param {(id: string) => string} link @returns {[unknown, unknown]}
+ */
+function useReplay(id, tool, link) {
   const [said, say] = useState(/** @type {{state: "" | "running" | "asks" | "done" | "problem", text: string}} */ ({ state: "", text: "" }));
   const replay = async (/** @type {boolean} */ confirm) => {
     say({ state: "running", text: "" });
@@ -87,11 +92,14 @@ function Replay({ raw, id, link }) {
     }
   };
   useKeys({ r: () => void replay(false) });
-  const label = said.state === "running" ? "Replaying" : "Replay";
-  return html`<button type="button" class="btn small" disabled=${said.state === "running"} onClick=${() => replay(false)}><${Icon} name="again" />${label}</button>
-    ${said.state === "done" && html`<a class="said" role="status" href=${link(said.text)}>ran as ${said.text}</a>`}
-    ${(said.state === "asks" || said.state === "problem") && html`<div class="asks note waiting" role="alertdialog" aria-label="Replay ${raw.tool}"><div class="grow sect"><p>${said.text}</p>
-      <div class="row">${said.state === "asks" && html`<button type="button" class="btn small" onClick=${() => replay(true)}>Run it again</button>`}<button type="button" class="btn small quiet push" onClick=${() => say({ state: "", text: "" })}>Leave it</button></div></div></div>`}`;
+  const button = html`<button type="button" class="btn small" disabled=${said.state === "running"} onClick=${() => replay(false)}><${Icon} name="again" />${said.state === "running" ? "Replaying" : "Replay"}</button>`;
+  if (said.state === "done") return [button, html`<p role="status">It ran again as <a href=${link(said.text)}>${said.text || "another call"}</a>.</p>`];
+  if (said.state !== "asks" && said.state !== "problem") return [button, null];
+  return [
+    button,
+    html`<div class="note waiting" role="group" aria-label="Replay ${tool}"><div class="grow sect"><p role="status" class="prose">${said.text}</p>
+      <div class="row">${said.state === "asks" && html`<button type="button" class="btn small" onClick=${() => replay(true)}>Run it again</button>`}<button type="button" class="btn small quiet push" onClick=${() => say({ state: "", text: "" })}>Leave it</button></div></div></div>`,
+  ];
 }
 
 /** @param {{raw: any, sent: any}} props */

@@ -53,15 +53,18 @@ export function Chart({ label, data, options }) {
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
-/** @param {(values: number[]) => string[]} values @param {number} size */
-function axes(values, size) {
+/** @param {(values: number[]) => string[]} values @param {number} size @param {any} [filter] */
+function axes(values, size, filter = undefined) {
   const ink = colour("text-3");
-  const grid = { stroke: colour("line"), width: 1 };
+  const grid = { stroke: colour("line"), width: 1, ...(filter ? { filter } : {}) };
   return [
     { stroke: ink, font: FONT, grid: { show: false }, ticks: { show: false }, values: "{HH}:{mm}", space: 70, size: 24 },
-    { stroke: ink, font: FONT, grid, ticks: { show: false }, size, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => values(splits), space: 34 },
+    { stroke: ink, font: FONT, grid, ticks: { show: false }, size, ...(filter ? { filter } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ splits) => values(splits), space: 34 },
   ];
 }
+
+/** Of a logarithmic scale, only powers of ten: the lines between say nothing. @param {any} _ @param {number[]} splits */
+const decades = (_, splits) => splits.map((it) => (Number.isInteger(Math.round(Math.log10(it) * 1e9) / 1e9) ? it : null));
 
 /** Percentiles over time, on a logarithmic scale. */
 export function latencyOptions() {
@@ -69,7 +72,7 @@ export function latencyOptions() {
   return {
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { distr: 3, range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => [10 ** Math.floor(Math.log10(least || 0.01)), 10 ** Math.ceil(Math.log10((most || 1) * 1.0001))] } },
-    axes: axes((splits) => splits.map((it) => (it === null || it === undefined ? "" : Number.isInteger(Math.log10(it)) ? durationText(it).replace(/\.0+(?= )/, "") : "")), 62),
+    axes: axes((splits) => splits.map((it) => (it === null || it === undefined ? "" : durationText(it).replace(/\.0+(?= )/, ""))), 62, decades),
     series: [{}, line("p50", "accent"), line("p95", "text-2"), line("p99", "text-3", [3, 3])],
   };
 }

@@ -141,6 +141,8 @@ export function Answer({ value, error = null, content = [] }) {
     ...(data === undefined ? [] : [{ id: "json", name: "JSON", panel: () => html`<div class="code tree"><${Tree} value=${data} /></div>` }]),
     ...(found.length ? [{ id: "image", name: found.length > 1 ? "Images" : "Image", panel: () => found.map((source, at) => html`<img class="shot" key=${at} src=${source} alt="Image ${at + 1} that the tool returned" />`) }] : []),
   ];
+  const [only] = tabs;
+  if (tabs.length === 1 && only) return html`<div class="sect">${only.panel()}</div>`;
   return html`<${Tabs} label="Result" tabs=${tabs} first=${found.length ? "image" : "text"} />${text.length > 20_000 && html`<p class="dim">${size(text.length)} in all</p>`}`;
 }
 

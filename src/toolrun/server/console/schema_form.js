@@ -143,12 +143,13 @@ function JsonInput({ id, value, change, label }) {
 /** @param {FieldProps} props */
 function Group({ schema, root, value, change, name, required, depth }) {
   const isGiven = value !== undefined;
-  return html`<fieldset class="group">
-    <legend><code>${name}</code> <small>${required ? "object, required" : "object"}</small>
-      ${!required && html`<button type="button" class="btn small quiet" onClick=${() => change(isGiven ? undefined : {})}>${isGiven ? "Leave out" : "Add"}</button>`}</legend>
+  const id = useId();
+  return html`<div class="group" role="group" aria-labelledby=${id}>
+    <div class="legend" id=${id}><code>${name}</code> <small>${required ? "object, required" : "object"}</small>
+      ${!required && html`<button type="button" class="btn small quiet" aria-label="${isGiven ? "Leave out" : "Add"} ${name}" onClick=${() => change(isGiven ? undefined : {})}>${isGiven ? "Leave out" : "Add"}</button>`}</div>
     ${schema.description && html`<p class="help">${schema.description}</p>`}
     ${(isGiven || required) && html`<${Properties} schema=${schema} root=${root} value=${value} change=${change} depth=${depth + 1} />`}
-  </fieldset>`;
+  </div>`;
 }
 
 /** @param {FieldProps} props */
@@ -159,8 +160,9 @@ function List({ schema, root, value, change, name, required, depth }) {
   const set = (/** @type {number} */ at, /** @type {any} */ part) => change(items.map((it, index) => (index === at ? (part ?? (isPlain ? "" : {})) : it)));
   const drop = (/** @type {number} */ at) => change(items.length === 1 && !required ? undefined : items.filter((_, index) => index !== at));
   const add = () => change([...items, each.default ?? options(each)?.[0] ?? { object: {}, integer: 0, number: 0, boolean: false, array: [] }[kind(each)] ?? ""]);
-  return html`<fieldset class="group">
-    <legend><code>${name}</code> <small>${about(schema, root, required)}</small></legend>
+  const id = useId();
+  return html`<div class="group" role="group" aria-labelledby=${id}>
+    <div class="legend" id=${id}><code>${name}</code> <small>${about(schema, root, required)}</small></div>
     ${schema.description && html`<p class="help">${schema.description}</p>`}
     ${value !== undefined && !Array.isArray(value) && html`<p class="help">The JSON has one value here: it would be read as a list, if that is clear.</p>`}
     ${items.map(
@@ -170,7 +172,7 @@ function List({ schema, root, value, change, name, required, depth }) {
       </div>`,
     )}
     <div><button type="button" class="btn small" onClick=${add}><${Icon} name="plus" />Add ${items.length ? "another" : "one"}</button></div>
-  </fieldset>`;
+  </div>`;
 }
 
 /** Several forms of a value, of which one is chosen. @param {FieldProps & {forms: Schema[]}} props */
@@ -183,14 +185,16 @@ function Choice({ schema, forms: several, root, value, change, name, required, d
     choose(Number(event.target.value));
     change(beginning(several[Number(event.target.value)] ?? {}, root));
   };
-  return html`<fieldset class="group">
-    <legend><label for=${id}><code>${name}</code> <small>${required ? "one of these, required" : "one of these"}</small></label></legend>
+  const isObject = kind(form) === "object" && form.properties;
+  return html`<div class="group" role="group" aria-label=${name}>
+    <div class="legend"><label for=${id}><code>${name}</code> <small>${required ? "one of these, required" : "one of these"}</small></label>
+      ${!required && value !== undefined && html`<button type="button" class="btn small quiet" aria-label="Leave out ${name}" onClick=${() => change(undefined)}>Leave out</button>`}</div>
     ${schema.description && html`<p class="help">${schema.description}</p>`}
     <select class="input" id=${id} value=${String(at)} onChange=${pick}>${several.map(
       (it, index) => html`<option value=${String(index)}>${it.title ?? formName(it, root)}</option>`,
     )}</select>
-    <${Field} schema=${{ ...form, description: undefined }} root=${root} value=${value} change=${change} name=${form.title ?? name} required=${required} depth=${depth + 1} key=${at} />
-  </fieldset>`;
+    ${isObject ? html`<${Properties} schema=${form} root=${root} value=${value} change=${change} depth=${depth + 1} key=${at} />` : html`<${Field} schema=${{ ...form, description: undefined }} root=${root} value=${value} change=${change} name=${form.title ?? name} required=${required} depth=${depth + 1} key=${at} />`}
+  </div>`;
 }
 
 /** @param {Schema} form @param {Schema} root */

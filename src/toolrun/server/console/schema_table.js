@@ -13,7 +13,7 @@ export function SchemaTable({ schema, label = "Parameters", said = {} }) {
     <tbody role="rowgroup">${found.map(
       (row) => html`<tr role="row" key=${row.path}>
         <td role="cell" class="in-${Math.min(row.depth, 6)}"><code>${row.name}</code>${
-          row.required !== null && html`<br /><span class="dim">${row.required ? "required" : row.standard === null ? "optional" : html`else <code>${row.standard}</code>`}</span>`
+          row.required !== null && html`<div class="dim">${row.required ? "required" : row.standard === null ? "optional" : html`else <code>${row.standard}</code>`}</div>`
         }</td>
         <td role="cell">${row.type}${row.limits.length > 0 && html`<br /><span class="dim">${row.limits.join(", ")}</span>`}</td>
         <td role="cell" class="prose">${row.meaning || html`<span class="dim">–</span>`}</td>
