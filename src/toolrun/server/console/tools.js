@@ -166,7 +166,7 @@ function Facts({ tool }) {
   return html`<div class="facts">
     <${Fact} name="Source">${tool.source.name}<//>
     <${Fact} name="Runs">${KINDS[tool.source.kind] ?? tool.source.kind}<//>
-    <${Fact} name="Deadline">${tool.timeout === null ? "none" : durationText(tool.timeout * 1000)}<//>
+    <${Fact} name="Deadline">${tool.timeout === null ? "none" : durationText(tool.timeout * 1000).replace(".00", "")}<//>
     <${Fact} name="Effects">${effects[tool.effects] ?? "not declared"}<//>
     <${Fact} name="Approval">${{ ask: "a person is asked", deny: "refused always", allow: "not asked" }[/** @type {string} */ (tool.approval)] ?? "not asked"}<//>
     ${tool.definition && html`<${Fact} name="Definition"><code>${String(tool.definition).slice(0, 8)}</code><//>`}
