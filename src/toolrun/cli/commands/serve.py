@@ -175,6 +175,7 @@ def _serve_http(
 ) -> None:
     """`token`: None for the one of the project, empty for none."""
     from toolrun.cli.output import claim_stdout
+    from toolrun.cli.served_address import announced_at
     from toolrun.mcp.http_token import ServerToken, keep_token
     from toolrun.mcp.server.http_address import listen, read_address
     from toolrun.mcp.server.http_server import serve_http
@@ -190,15 +191,17 @@ def _serve_http(
         origins = (*runtime.config.serve.allow_origins, *allow_origins)
         address = read_address(http, kept.value, allowed_hosts, origins)
         with listen(address) as listening:
-            if not kept.value:
-                inform("There is no token: every user of this machine can call these tools")
-            source.announce(runtime, f"at {address.url(listening.getsockname()[1])}")
-            page = address.page(listening.getsockname()[1])
-            if token is None:
-                _show_token(kept, page)
-            else:
-                inform(f"Open {page} in a browser")
-            await serve_http(_server(runtime), address, listening, HttpApi(runtime))
+            port = listening.getsockname()[1]
+            page = address.page(port)
+            with announced_at(None if config.path is None else config.root, page):
+                if not kept.value:
+                    inform("There is no token: every user of this machine can call these tools")
+                source.announce(runtime, f"at {address.url(port)}")
+                if token is None:
+                    _show_token(kept, page)
+                else:
+                    inform(f"Open {page} in a browser")
+                await serve_http(_server(runtime), address, listening, HttpApi(runtime))
 
     source.run(serve)
 
