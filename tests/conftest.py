@@ -16,6 +16,7 @@ import pytest_asyncio
 pytest.register_assert_rewrite("faults.bench", "support.leftovers")
 
 from support.leftovers import Existing  # noqa: E402  after the line that makes its asserts speak
+from support.ray_cluster import ray_cluster, started_ray_cluster, two_machines  # noqa: E402, F401  fixtures
 from toolrun import ToolExecutor, ToolManager  # noqa: E402
 
 # Machines may be busy: how long an example takes, or making one, says nothing about the code.

@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "new": Entry("new", "Create a new tool from a template."),
     "sync": Entry("sync", "Create the environments of all scripts in advance."),
     "workers": Entry("workers", "List the processes that run script tools."),
+    "cluster": Entry("cluster", "Make machines the nodes of a cluster, on which scripts run."),
     "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
 }
 
