@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolrun.errors import ConfigError, JournalError
+from toolrun.errors import ConfigError, JournalError, UsageError
 from toolrun.execution.executor import ToolExecutor
 from toolrun.execution.log import LogObserver
 from toolrun.execution.observer import Observer
@@ -101,7 +101,10 @@ class Runtime:
         config = read_config(source, overrides=overrides)
         runtime = Runtime(config, observers, on_progress, consumer, on_approval=on_approval, asks=asks)
         runtime.executor.home = asyncio.get_running_loop()
+        telemetry = contextlib.AsyncExitStack()
         try:
+            if config.telemetry.enabled:
+                await runtime._open_telemetry(telemetry)
             runtime._open_journal()
             runtime._open_approvals()
             await runtime._load(lazy)
@@ -112,6 +115,7 @@ class Runtime:
             await runtime.executor.close()
             if runtime.journal is not None:
                 runtime.journal.close()
+            await telemetry.aclose()
 
     def _open_journal(self) -> None:
         """A project remembers its calls. A journal that cannot be used is no reason to do without tools."""
@@ -129,6 +133,16 @@ class Runtime:
             logger.warning("calls are not recorded: %s", error, extra={"journal": True})
             return
         self.executor.recorder = CallRecorder(self.journal, is_required=settings.required, program=self._program)
+
+    async def _open_telemetry(self, stack: contextlib.AsyncExitStack) -> None:
+        try:
+            from toolrun.telemetry import open_telemetry
+        except UsageError as error:
+            raise ConfigError(f"{error} (the project says [telemetry] enabled = true)") from error
+        redactor = Redactor(self.config.secrets.values())
+        opening = open_telemetry(content=self.config.telemetry.content, redactor=redactor)
+        telemetry = self.executor.tracer = await stack.enter_async_context(opening)
+        self.executor.add_observer(telemetry)
 
     @property
     def _program(self) -> str:

@@ -319,6 +319,15 @@ class LogSettings(Settings):
     format: str = "text"
 
 
+class TelemetrySettings(Settings):
+    """OpenTelemetry."""
+
+    enabled: bool = False
+    """Trace and measure all calls. Where to is in the `OTEL_…` environment variables."""
+    content: bool = False
+    """Put arguments, results and error messages into the traces, without secrets."""
+
+
 class Config(Settings):
     """A complete, checked configuration."""
 
@@ -338,6 +347,7 @@ class Config(Settings):
     missing_secrets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Secrets that could not be read, with the reason. Only tools with a grant for one are affected."""
     log: LogSettings = field(default_factory=LogSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
     approval: ApprovalSettings = field(default_factory=ApprovalSettings)
     trust: TrustSettings = field(default_factory=TrustSettings)

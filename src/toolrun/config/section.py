@@ -20,6 +20,7 @@ from toolrun.config.model import (
     ModelSettings,
     ServerSettings,
     ServeSettings,
+    TelemetrySettings,
     ToolSettings,
     TrustSettings,
     VoiceSettings,
@@ -102,6 +103,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "approval": _section("approval", ApprovalSettings, default=one_of("destructive", "allow", "ask", "deny")),
     "trust": _section("trust", TrustSettings, on_change=one_of("ask", "warn", "refuse")),
+    "telemetry": _section("telemetry", TelemetrySettings),
     "log": _section(
         "log", LogSettings, level=one_of("debug", "info", "warning", "error"), format=one_of("text", "json")
     ),

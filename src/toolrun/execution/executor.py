@@ -43,6 +43,7 @@ from toolrun.text import shown_name
 from toolrun.tools.context import Arguments, Call, CallKey, OnProgress, ToolContext, current_call
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import Tool
+from toolrun.tools.trace import Tracer
 from toolrun.worker.stream import is_stream
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class ToolExecutor:
     """Why there is no recorder, though the program wants one."""
     ignores_keys = False
     """Whether keys mean nothing: recorded calls are played, and nothing acts."""
+    tracer: Tracer | None = None
+    """Traces the requests of clients, where calls are traced."""
     home: asyncio.AbstractEventLoop | None = None
     """The loop that all calls have to run on, if there is one: to which workers and servers belong."""
 
@@ -212,6 +215,13 @@ class ToolExecutor:
     async def find(self, name: str) -> PreparedTool:
         """The tool of that name, ready to run; a call would find the same. Raises CallError."""
         return await self._find(name, None)
+
+    def add_observer(self, observer: Observer) -> None:
+        """Tell one more observer of the calls from now on."""
+        if type(observer).call_started is not Observer.call_started:
+            self._on_started.append(observer.call_started)
+            self._is_observed = True
+        self._on_finished.append(observer.call_finished)
 
     def health(self) -> Health:
         from toolrun.execution.health import Health  # few programs ask

@@ -112,6 +112,14 @@ class LogObserver(Observer):
         return line
 
 
+def shown_content(call: Call, result: ToolResult, redactor: Redactor) -> tuple[str, str]:
+    """The arguments of a call, and its result or error, as others may see them: without secrets, and not too long."""
+    arguments, text, is_cut = _look(_read(call.arguments))
+    redactor = redactor.with_arguments(arguments)
+    said = _UNSEEN if is_cut else _shown(redactor, _beginning(result) if result.error is None else result.error)
+    return _shown(redactor, arguments) if redactor.may_hide(text) else _cut(text), said
+
+
 def _read(arguments: object) -> object:
     """The arguments of a call. Those of a refused one may still be JSON text, or no JSON at all."""
     if (type(arguments) is str or type(arguments) is bytes) and len(arguments) <= _MAX_TEXT:

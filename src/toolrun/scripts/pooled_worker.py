@@ -98,8 +98,9 @@ class PooledWorker(WorkerRecord):
         call, key = request.call, ""
         if call is not None and (call.key is not None or call.record is not None):
             key = call.idempotency_key  # otherwise nobody remembers it, and the worker makes one up
+        trace = None if call is None or call.trace is None else call.trace.carrier
         try:
-            data = encode_request(number, key, request.function, request.kwargs, request.config, request.secrets)
+            data = encode_request(number, key, request.function, request.kwargs, request.config, request.secrets, trace)
         except TypeError as error:
             self._owner.call_lost(self)
             failure = ProtocolError(f"The arguments cannot be sent: {error}", side_effects=SideEffects.NOT_STARTED)

@@ -1,6 +1,6 @@
 """What goes over the pipe to a worker and back: one JSON object a line. Pure: bytes in, messages out.
 
-Request:  {"id", "key", "function", "kwargs", "config", "secrets"}
+Request:  {"id", "key", "function", "kwargs", "config", "secrets"}, with "trace" if the call is traced
 Answer:   {"id", "result", "error"}
 Besides, from the worker: {"ready": …} once, {"id", "progress"} and {"id", "raised"} while a call runs; from the host:
 {"id", "cancel"}. `worker/__main__.py` has the other side of the contract.
@@ -11,6 +11,7 @@ Besides, from the worker: {"ready": …} once, {"id", "progress"} and {"id", "ra
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -55,10 +56,18 @@ class Raised:
 Message = Ready | Answer | Progressed | Raised | InvalidLine
 
 
-def encode_request(number: int, key: str, function: str, kwargs: object, config: object, secrets: object) -> bytes:
+def encode_request(
+    number: int,
+    key: str,
+    function: str,
+    kwargs: object,
+    config: object,
+    secrets: object,
+    trace: Mapping[str, str] | None = None,
+) -> bytes:
     """`key` is the idempotency key of the call. Raises TypeError for arguments that are not JSON."""
     request = {"id": number, "key": key, "function": function, "kwargs": kwargs, "config": config, "secrets": secrets}
-    return dump_line(request)
+    return dump_line(request if trace is None else {**request, "trace": trace})
 
 
 def encode_cancel(number: int) -> bytes:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolrun.result import ToolResult
     from toolrun.schema import Repair
     from toolrun.tools.manager import ToolManager
+    from toolrun.tools.trace import Trace
 
 Arguments = Mapping[str, JSON] | str | bytes | None
 """Arguments as they come: an object, or JSON text of one."""
@@ -140,6 +141,8 @@ class Call:
     """Of a call in a worker: done when its process has ended."""
     on_late_end: OnLateEnd | None = None
     """Called with the outcome of a body that ends after the call was answered, if somebody wants to know it."""
+    trace: Trace | None = None
+    """What continues the trace of this call in other programs, if it is traced."""
 
     def __init__(self, host: Host, name: str, arguments: Arguments, call_id: str | None) -> None:
         self.host = host

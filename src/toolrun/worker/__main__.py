@@ -31,8 +31,10 @@ Host → worker:
     {"id": 7, "key": "5f0c…", "function": "add", "kwargs": {…}, "config": {…}, "secrets": {…}}
     {"id": 7, "cancel": true}
   `id` is an integer that the host does not use twice. `key` is what the destination of the call may know it by: the
-  same if the host makes the same call again. A cancellation is best effort, and only where N is above 1: an
-  async function is cancelled, a call that waits for a thread is not started; both are answered.
+  same if the host makes the same call again. A call that is traced has "trace" as well, {"traceparent": "00-…"} and
+  perhaps "tracestate" and "baggage"; where N is 1, they are environment variables while it runs. A cancellation is
+  best effort, and only where N is above 1: an async function is cancelled, a call that waits for a thread is not
+  started; both are answered.
 
 Worker → host, for each request:
     {"id": 7, "progress": {"progress": 1, "total": 2, "message": ""}}        any number of times

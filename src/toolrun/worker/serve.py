@@ -35,7 +35,7 @@ class UnknownFunctionError(Exception):
 class WorkerCall:
     """A request in progress."""
 
-    __slots__ = ("config", "function", "id", "is_open", "key", "kwargs", "secrets")
+    __slots__ = ("config", "function", "id", "is_open", "key", "kwargs", "secrets", "trace")
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.id: int = request["id"]
@@ -44,6 +44,7 @@ class WorkerCall:
         self.kwargs: dict[str, Any] = request.get("kwargs") or {}
         self.config: dict[str, Any] = request.get("config") or {}
         self.secrets: dict[str, Any] = request.get("secrets") or {}
+        self.trace: dict[str, str] = request.get("trace") or {}
         self.is_open = True
         """Until its answer is posted; the host has forgotten a call that it has the answer to."""
 
@@ -236,6 +237,8 @@ class ScriptWorker:
         global serial_call
         serial_call = call
         caught: BaseException | None = None
+        for name, value in call.trace.items():
+            os.environ[name.upper()] = value
         try:
             result = self.functions[str(call.function)](**self.arguments(call))
             while hasattr(type(result), "__await__"):  # a coroutine may return one that it has not awaited
@@ -246,6 +249,8 @@ class ScriptWorker:
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             data, caught = failure(call, error), error
         serial_call = None
+        for name in call.trace:
+            os.environ.pop(name.upper(), None)
         self.port.post(call, data, last=True)
         self.port.flush()
         if caught is not None:

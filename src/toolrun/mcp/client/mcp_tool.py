@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 from toolrun.config.model import ToolSettings
 from toolrun.errors import CallError, DefinitionError, ProtocolError, SideEffects, ToolError, UnavailableError
@@ -26,7 +27,7 @@ from toolrun.mcp.client.json_rpc import (
 )
 from toolrun.mcp.client.known_parameters import known_parameters
 from toolrun.mcp.client.parameter_names import rename
-from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.session import Listed, Session
 from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.output_check import OutputSchema, broken_promise
 from toolrun.result import Content, Large
@@ -121,9 +122,9 @@ class McpTool:
         return rename(arguments, self._known, self._mapping)
 
     def submit(self, call: Call) -> Pending | None:
-        """`ainvoke` without a coroutine; None if there is no session yet, or its channel needs one."""
+        """`ainvoke` without a coroutine; None if there is no session yet, or its channel or the trace needs one."""
         session = self.supervisor.latest_session
-        if session is None or session.channel.loss is not None:
+        if session is None or session.channel.loss is not None or call.trace is not None:
             return None
         params = session.call_params(self.listed.name, call.arguments, call.idempotency_key)
         return session.channel.submit("tools/call", params, self._read, call.on_progress)
@@ -149,9 +150,34 @@ class McpTool:
         call = current_call.get()
         session = await self.supervisor.connected()
         if call is None:
-            return await session.call(self.listed.name, arguments, None)
+            return await session.call(session.call_params(self.listed.name, arguments, ""), None)
         late = None if call.on_late_end is None else partial(self._answered_late, call.on_late_end)
-        return await session.call(self.listed.name, arguments, call.on_progress, call.idempotency_key, late)
+        params = partial(session.call_params, self.listed.name, arguments, call.idempotency_key)
+        if call.trace is None:
+            return await session.call(params(), call.on_progress, late)
+        trace = call.trace.request(self.listed.name, self._address(session))
+        try:
+            result = await session.call(params(trace.carrier), call.on_progress, late)
+        except Exception as error:
+            trace.end(str(error.code) if isinstance(error, RpcError) else type(error).__name__)
+            raise
+        trace.end("tool_error" if result.get("isError") else "")
+        return result
+
+    def _address(self, session: Session) -> dict[str, str | int]:
+        """Where its server is, for a trace, in the words of OpenTelemetry."""
+        settings = self.supervisor.server.settings
+        about: dict[str, str | int] = {
+            "mcp.protocol.version": session.version,
+            "network.transport": "tcp" if settings.url else "pipe",
+            "toolrun.server": self.supervisor.name,
+        }
+        if settings.url:
+            place = urlsplit(settings.url)
+            about["server.address"] = place.hostname or place.path
+            if place.port is not None:
+                about["server.port"] = place.port
+        return about
 
     def _answered_late(self, on_late_end: OnLateEnd, result: Result | None, error: Exception | None) -> None:
         on_late_end(*self._read(result, error, is_normal=False))

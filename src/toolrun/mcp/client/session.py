@@ -32,12 +32,14 @@ from toolrun.mcp.client.json_rpc import (
 )
 from toolrun.mcp.client.schema_slips import mend
 from toolrun.tools.context import OnProgress
+from toolrun.tools.trace import Carrier
 from toolrun.version import __version__
 
 logger = get_logger("toolrun.mcp")
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_UNTRACED: Final[Carrier] = {}
 _UNSUPPORTED_VERSION: Final = -32022
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = {"name": "toolrun", "version": __version__}
@@ -151,22 +153,16 @@ class Session:
         logger.warning("MCP server '%s' lists more than %d pages of tools; the rest is left out", self.name, _MAX_PAGES)
         return list(tools.values())
 
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        on_progress: OnProgress | None,
-        key: str = "",
-        on_late_answer: OnLateAnswer | None = None,
-    ) -> Result:
-        params = self.call_params(tool, arguments, key)
-        return await self.channel.request("tools/call", params, on_progress=on_progress, on_late_answer=on_late_answer)
+    async def call(self, params: Params, on_progress: OnProgress | None, on_late: OnLateAnswer | None = None) -> Result:
+        """`params` are those of `call_params`. Raises RpcError, BadAnswerError or LostError."""
+        return await self.channel.request("tools/call", params, on_progress=on_progress, on_late_answer=on_late)
 
-    def call_params(self, tool: str, arguments: Mapping[str, Any], key: str) -> Params:
-        """Those of `tools/call`. `key` is what the server may know the call by."""
+    def call_params(self, tool: str, arguments: Mapping[str, Any], key: str, trace: Carrier = _UNTRACED) -> Params:
+        """Those of `tools/call`. `key` is what the server may know the call by; `trace` what it continues."""
         if not key:
             return {"name": tool, "arguments": arguments, **self._envelope}
-        return {"name": tool, "arguments": arguments, "_meta": {**self._envelope.get("_meta", {}), META_KEY: key}}
+        meta = {**self._envelope.get("_meta", {}), META_KEY: key, **trace}
+        return {"name": tool, "arguments": arguments, "_meta": meta}
 
     async def request_resources(self, method: str, params: dict[str, Any]) -> Result:
         """What begins with `resources/` and is no subscription. Raises RpcError, BadAnswerError or LostError."""

@@ -22,6 +22,7 @@ from mcp.shared.inbound import (
     classify_inbound_request,
     find_duplicated_routing_header,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect
 
 from toolrun.json import dumps, loads
@@ -30,6 +31,7 @@ from toolrun.mcp.server.client_approval import is_well_formed, parked_call
 from toolrun.mcp.server.client_message import CALL, RefusedError, check_keys, read_large
 from toolrun.mcp.server.mcp_server import McpServer
 from toolrun.mcp.server.request_ids import PassedRequest, RequestIds
+from toolrun.mcp.server.request_trace import traced
 from toolrun.mcp.server.tool_list import ServedTool
 from toolrun.processes.framing import LARGE
 
@@ -174,16 +176,7 @@ class FastPath:
         params, status = request["params"], 200
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            meta = params["_meta"]
-            answer["result"] = await self._server.call(
-                params["name"],
-                tool,
-                params.get("arguments"),
-                True,
-                key=self._server.given_key(meta, key_header),
-                outlives_client=META_KEY not in meta,
-                on_approval=parked_call(params, meta),
-            )
+            answer["result"] = await self._call(params, tool, key_header)
         except MCPError as error:
             answer["error"] = {"code": error.error.code, "message": error.error.message}
             status = ERROR_CODE_HTTP_STATUS.get(error.error.code, 200)
@@ -203,6 +196,21 @@ class FastPath:
             scope[HAS_BEGUN] = True
             await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _call(self, params: dict[str, Any], tool: ServedTool | None, key_header: str | None) -> dict[str, Any]:
+        meta, server = params["_meta"], self._server
+        calling = server.call(
+            params["name"],
+            tool,
+            params.get("arguments"),
+            True,
+            key=server.given_key(meta, key_header),
+            outlives_client=META_KEY not in meta,
+            on_approval=parked_call(params, meta),
+        )
+        if (tracer := server.executor.tracer) is None:
+            return await calling
+        return await traced(tracer, calling, CALL, params["name"], meta, MODERN_PROTOCOL_VERSIONS[-1], is_http=True)
 
 
 class _Companion:

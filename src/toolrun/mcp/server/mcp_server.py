@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -44,10 +43,12 @@ from toolrun.mcp.server.announcements import Announcements, Context
 from toolrun.mcp.server.client_approval import AskingClient, ParkedCall, asking_client, is_well_formed, parked_call
 from toolrun.mcp.server.client_message import HeldArguments
 from toolrun.mcp.server.forwarded_resources import ForwardedResources, ResourceSource
+from toolrun.mcp.server.progress_reports import reporting
+from toolrun.mcp.server.request_trace import traced
 from toolrun.mcp.server.resource_subscriptions import ResourceSubscriptions
 from toolrun.mcp.server.tool_list import ServedTool, ToolList
 from toolrun.result import ToolResult
-from toolrun.tools.context import CallKey, OnProgress, Progress
+from toolrun.tools.context import CallKey, OnProgress
 from toolrun.tools.manager import ToolManager
 from toolrun.version import __version__
 
@@ -65,8 +66,6 @@ _LISTS: Final = frozenset({"resources/list", "resources/templates/list"})
 _SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 _MODEL: Final = Caller(is_model=True)
 """Who makes the calls of clients: a model, as far as anybody knows."""
-_MAX_REPORTS: Final = 256
-"""Reports of progress that wait for a client to read; then the oldest are dropped."""
 
 
 class McpServer:
@@ -87,7 +86,7 @@ class McpServer:
         self.settings = settings = settings or ServeSettings()
         self._ready = ready
         self._manager = manager
-        self._executor = executor
+        self.executor = executor
         self.tools = ToolList(manager)
         self.held_arguments = HeldArguments()
         self._max_bytes = settings.max_result_mb * 1_000_000
@@ -138,7 +137,17 @@ class McpServer:
             await self._give_up_abandoned()
 
     async def _answer_at_once(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The SDK calls this for every message. Whatever is not a well-formed call or list is left to the SDK."""
+        """The SDK calls this for every message."""
+        if (tracer := self.executor.tracer) is None or ctx.request_id is None:
+            return await self._answer(ctx, call_next)
+        params = ctx.params if ctx.params is not None else {}
+        name = params.get("name") if ctx.method == "tools/call" else None
+        is_http, version = ctx.request is not None, ctx.protocol_version
+        answering = self._answer(ctx, call_next)
+        return await traced(tracer, answering, ctx.method, name, params.get("_meta"), version, is_http=is_http)
+
+    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Whatever is not a well-formed call or list is left to the SDK."""
         params = ctx.params if ctx.params is not None else {}
         if ctx.method in ("initialize", "server/discover"):
             return await self._greet(await call_next(ctx))
@@ -247,7 +256,7 @@ class McpServer:
         try:
             if ctx.meta is None or ctx.meta.get("progress_token") is None:
                 return await call()
-            async with _reporting(ctx) as report:
+            async with reporting(ctx) as report:
                 return await call(on_progress=report)
         except asyncio.CancelledError:
             if isinstance(asking, AskingClient) and asking.is_gone:  # to the SDK, this would be the end of the session
@@ -263,7 +272,7 @@ class McpServer:
         if header is None and meta.keys().isdisjoint(self.settings.key_fields):
             return None
         given = given_keys(meta, header, self.settings.key_fields)
-        if given and self._executor.recorder is None:
+        if given and self.executor.recorder is None:
             given = [key for key in given if key != meta.get(META_KEY)]
         if not given:
             return None
@@ -293,7 +302,7 @@ class McpServer:
         caller = _MODEL if on_approval is None else Caller(is_model=True, on_approval=on_approval)
         before = current_caller.set(caller)  # as `calling_as` does, at a tenth of its cost
         try:
-            calling = self._executor.execute(tool_name, arguments, on_progress=on_progress, key=key)
+            calling = self.executor.execute(tool_name, arguments, on_progress=on_progress, key=key)
             result = await (self._to_its_end(calling) if outlives_client and key is not None else calling)
         finally:
             current_caller.reset(before)
@@ -357,36 +366,6 @@ class _SdkServer(Server[Any]):
 def _is_open(ctx: Context) -> bool:
     """Whether the client may send requests: in the handshake era only after the handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.client_params is not None
-
-
-@asynccontextmanager
-async def _reporting(ctx: Context) -> AsyncIterator[OnProgress]:
-    """Yields a function that takes reports of progress. They are sent in order, and before the answer."""
-    reports: deque[Progress] = deque(maxlen=_MAX_REPORTS)
-    news = asyncio.Event()
-    is_over = False
-
-    def report(progress: Progress) -> None:
-        reports.append(progress)
-        news.set()
-
-    async def send() -> None:
-        while reports or not is_over:
-            if not reports:
-                news.clear()
-                await news.wait()
-                continue
-            it = reports.popleft()
-            await ctx.session.report_progress(it.progress, it.total, it.message or None)
-
-    sending = asyncio.create_task(send())
-    try:
-        yield report
-        is_over = True
-        news.set()
-        await sending
-    finally:
-        sending.cancel()
 
 
 def _encoded(name: str) -> str:

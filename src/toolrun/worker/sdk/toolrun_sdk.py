@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     _Base = Mapping
 
-__all__ = ["Done", "NotDone", "ToolError", "config", "idempotency_key", "log", "progress", "secrets"]
+__all__ = ["Done", "NotDone", "ToolError", "config", "idempotency_key", "log", "progress", "secrets", "trace_context"]
 
 _HINTS = {
     "config": "is not in the tool's config of toolrun.toml",
@@ -140,6 +140,16 @@ def idempotency_key() -> str:
     if call is None:
         raise RuntimeError("no call is running here: ask for the key in the tool, and give it to the thread")
     return str(call.key)
+
+
+def trace_context() -> dict[str, str]:
+    """The W3C trace context of the running call, for headers of requests: `traceparent`, and perhaps `tracestate`.
+
+    Empty if the call is not traced. Scripts whose calls do not overlap have it in `TRACEPARENT`, too.
+    """
+    worker = _worker()
+    call = None if worker is None else worker.running_call()
+    return {} if call is None else dict(call.trace)
 
 
 def progress(done: float, total: float | None = None, message: str = "") -> None:

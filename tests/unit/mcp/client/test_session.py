@@ -127,7 +127,7 @@ async def test_a_server_of_unknown_era_is_asked_in_both_ways_at_once(
     assert methods(channel)[:2] == ["server/discover", "initialize"]
     assert methods(channel)[2:] == (["notifications/initialized"] if version != MODERN else [])
     assert (ours.version, ours.speaks_modern) == (version, speaks_modern)
-    has_envelope = "_meta" in (await ours.call("add", {}, None))["got"]
+    has_envelope = "_meta" in (await ours.call(ours.call_params("add", {}, ""), None))["got"]
     assert has_envelope is (version == MODERN)
 
 
@@ -211,7 +211,7 @@ async def test_every_request_of_the_newer_era_says_who_asks(version: str, has_en
     channel = MemoryChannel(Server(version))
     ours = session(channel)
     await ours.negotiate(PATIENT)
-    result = await ours.call("add", {"a": 1}, None)
+    result = await ours.call(ours.call_params("add", {"a": 1}, ""), None)
     await ours.list_tools()
     assert result["got"]["name"] == "add"
     assert result["got"]["arguments"] == {"a": 1}
