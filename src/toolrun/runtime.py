@@ -252,6 +252,11 @@ class Runtime:
         """The files whose tools run in workers."""
         return self._project.scripts if self._project is not None else []
 
+    async def load_script(self, script: Script) -> None:
+        """Load a script that `lazy` has left out. If that fails, `problems` has the reason."""
+        if self._project is not None:
+            await self._project.load_script(script)
+
     def register_internal(self, name: str, handler: Callable[[dict[str, Any]], object]) -> None:
         """Offer a service of the host application to catalog entries of type `internal`."""
         self._internals[name] = handler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 LIMIT = 60.0
+_STATUS = re.compile(r"\x1b\[2K\r(?!\x1b\[K)(?:(?!\x1b\[2K)[^\n])*|\x1b\[2K\r\x1b\[K")
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
 TOOLRUN = Path(sys.executable).with_name("toolrun")
@@ -63,9 +65,21 @@ def on_terminal(*command: str, cwd: Path, env: Mapping[str, str] | None = None, 
         os.close(theirs)
         os.write(ours, typed.encode())
         written = _read_all(ours)
-        return process.wait(LIMIT), written.decode().replace("\r\n", "\n")
+        return process.wait(LIMIT), without_status(written.decode().replace("\r\n", "\n"))
     finally:
         os.close(ours)
+
+
+def without_status(written: str) -> str:
+    """What stays on a terminal: everything but the status lines, which come and go with the time that work takes."""
+    return _STATUS.sub("", written)
+
+
+def status_lines(written: str) -> list[str]:
+    """The status lines that were drawn, with their colours."""
+    return [
+        found[0].removeprefix("\x1b[2K\r") for found in _STATUS.finditer(written) if not found[0].endswith("\r\x1b[K")
+    ]
 
 
 def _read_all(terminal: int) -> bytes:

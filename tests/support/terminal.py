@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.console import LIMIT, environment
+from support.console import LIMIT, environment, status_lines, without_status
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -40,8 +43,13 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was written, without colours and what readline does."""
-        return _STYLE.sub("", self.raw).replace("\r", "")
+        """All that was written, without status lines, colours and what readline does."""
+        return _STYLE.sub("", without_status(self.raw)).replace("\r", "")
+
+    @property
+    def status(self) -> list[str]:
+        """The status lines that were drawn, without colours."""
+        return [_STYLE.sub("", line) for line in status_lines(self.raw)]
 
     def type(self, line: str) -> None:
         self.press(f"{line}\n")
@@ -57,6 +65,14 @@ class Terminal:
                 raise AssertionError(f"{text!r} did not come; there was: {self.text!r}")
         start, self._read_until = self._read_until, found + len(text)
         return self.text[start : self._read_until]
+
+    def expect_status(self, text: str) -> str:
+        """Wait for a status line with a text, and return the line."""
+        deadline = time.monotonic() + LIMIT
+        while not (found := [line for line in self.status if text in line]):
+            if not self._read(deadline):
+                raise AssertionError(f"no status line with {text!r}; there was: {self.raw!r}")
+        return found[-1]
 
     def interrupt_prompt(self) -> None:
         """Press Ctrl-C once the program waits for a key: readline does not notice one that comes while it is busy."""
@@ -86,9 +102,10 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*command: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+def terminal(*command: str, cwd: Path, env: Mapping[str, str] | None = None, columns: int = 80) -> Iterator[Terminal]:
     """The command on a terminal; killed if the test leaves it running."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", _TAKE_TERMINAL, *command],
         cwd=cwd,

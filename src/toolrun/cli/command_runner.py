@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from toolrun.cli.exit import INTERRUPTED, OK
+from toolrun.cli.held_output import held_output
 from toolrun.cli.interrupt import Interrupt
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.options import Options
@@ -194,6 +195,7 @@ def _ending(number: signal.Signals) -> BaseException:
 def _give_up(interrupt: Interrupt) -> None:
     if interrupt.signal is not signal.SIGINT:
         os._exit(OK)
+    held_output.drop_status()
     with contextlib.suppress(OSError):  # not through sys.stderr: this may interrupt a write to it
         os.write(2, b"\ntoolrun: interrupted\n")
     os._exit(INTERRUPTED)

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeVar
 
 from toolrun.cli.command_runner import end_loop, open_runtime
 from toolrun.cli.exit import INTERRUPTED
+from toolrun.cli.held_output import held_output
 from toolrun.cli.interrupt import Interrupt
 from toolrun.cli.options import Options
 from toolrun.config.model import Config
@@ -143,4 +144,5 @@ def _explain(interrupt: Interrupt) -> None:
 
 def _end_if_overdue(interrupt: Interrupt) -> None:
     if interrupt.is_overdue:
+        held_output.drop_status()
         os._exit(INTERRUPTED)

@@ -9,6 +9,7 @@ Imported by `toolrun --help`, so it imports nothing heavy.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
@@ -44,6 +45,8 @@ class Output:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.is_terminal = stream.isatty()
+        self.is_pipe = _is_pipe(stream.fileno())
+        """Whether another program reads it."""
 
     def text(self, text: str) -> None:
         """Print a text unchanged; on a terminal with its control characters escaped."""
@@ -100,8 +103,9 @@ class Output:
 
     def _write(self, text: str) -> None:
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            with held_output.above_status(text if self.is_terminal else ""):
+                self._stream.write(text)
+                self._stream.flush()
         except BrokenPipeError:
             self._reader_is_gone()
 
@@ -109,6 +113,11 @@ class Output:
         """End quietly: `toolrun list | head -1` is not an error."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # for the rest of the buffer
         raise click.exceptions.Exit(READER_GONE)
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def claim_stdout() -> Output:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from toolrun.cli.output import Output, inform
+from toolrun.cli.status_line import StatusLine, log_progress
 from toolrun.clients.choice import PROVIDERS, Choice, choose, open_client, parse_model
 from toolrun.clients.turn_event import Done, Ended, Event, Text, ToolFinished, ToolProgress, ToolStarted
 from toolrun.config.model import Config, ModelSettings
@@ -109,8 +110,22 @@ async def wait_for_servers(runtime: Runtime) -> None:
 class Display:
     """Shows one turn as it happens."""
 
-    def __init__(self, output: Output, redactor: Redactor, *, streams: bool, prints_answer: bool = True) -> None:
-        """`streams`: show the answer as it arrives, with everything that the model says before it."""
+    def __init__(
+        self,
+        output: Output,
+        redactor: Redactor,
+        *,
+        streams: bool,
+        prints_answer: bool = True,
+        status: StatusLine | None = None,
+        model: str = "",
+    ) -> None:
+        """`streams`: show the answer as it arrives, with everything that the model says before it.
+
+        `status` shows what is waited for: the `model`, or a tool.
+        """
+        self._status = StatusLine() if status is None else status
+        self._model = model
         self._output = output
         self._redactor = redactor
         self._streams = streams and prints_answer
@@ -123,18 +138,28 @@ class Display:
             case Text(text=text) if self._streams:
                 self._say(text)
             case ToolStarted(call=call):
+                self._status.end(self._model)
+                self._status.begin(call.name, _key(call))
                 self._note(f"{call.name} {self._arguments(call)}")
             case ToolProgress(call=call, progress=it):
-                total = "" if it.total is None else f"/{it.total:g}"
-                self._note(f"{call.name}: {it.progress:g}{total} {it.message or ''}".rstrip())
+                self._status.report(it, _key(call))
+                log_progress(call.name, it)
             case ToolFinished(call=call, result=result):
+                self._status.end(_key(call))
+                if self._status.is_empty:
+                    self.wait_for_model()
                 self._note(f"{call.name} {self._outcome(result)}")
             case Done(reply=reply):
+                self._status.clear()
                 if self._prints_whole and (reply.text or not reply.ended.is_failure):
                     self._output.text(reply.text)
                 self.end_line()
                 if reply.ended in _NOTES:
                     inform(_NOTES[reply.ended])
+
+    def wait_for_model(self) -> None:
+        """The question is on its way."""
+        self._status.begin(self._model, self._model)
 
     def end_line(self) -> None:
         """Start a new line, unless the output is at the start of one."""
@@ -169,6 +194,10 @@ class Display:
             said = f"Tool '{result.tool_name}' was not run: "
             return f"was not run: {text.removeprefix(said)}"
         return f"failed: {text} {took}"
+
+
+def _key(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.id or ""
 
 
 def _short(text: str) -> str:

@@ -17,8 +17,31 @@ def wrapped(line: str, descriptor: int, indent: int = 0) -> list[str]:
     """The rows of a line, indented, for the terminal at that descriptor. What is no terminal has rows of 80."""
     return [
         f"{' ' * (indent + _FURTHER * bool(number))}{row}"
-        for number, row in enumerate(_rows(line, _columns(descriptor) - indent - _FURTHER))
+        for number, row in enumerate(_rows(line, columns_of(descriptor) - indent - _FURTHER))
     ]
+
+
+def cut_to_columns(line: str, width: int) -> str:
+    """The beginning of a line that takes no more columns, with … for the rest."""
+    if len(line) <= width and line.isascii():
+        return line
+    left, kept = width, ""
+    for place, it in enumerate(line):
+        taken = _width(it)
+        is_last = place == len(line) - 1
+        if taken > (left if is_last else left - 1):
+            return f"{kept}…" if left >= 1 else kept
+        kept += it
+        left -= taken
+    return kept
+
+
+def columns_of(descriptor: int) -> int:
+    """How wide the terminal at that descriptor is."""
+    try:
+        return os.get_terminal_size(descriptor).columns or _UNKNOWN_WIDTH
+    except OSError:
+        return _UNKNOWN_WIDTH
 
 
 def _rows(line: str, width: int) -> list[str]:
@@ -26,7 +49,7 @@ def _rows(line: str, width: int) -> list[str]:
     width = max(width, _NARROWEST)
     rows, left = [""], width
     for it in line:
-        columns = 1 if it < "\u0300" else 2  # as many as it may take
+        columns = _width(it)
         if columns > left:
             rows.append("")
             left = width
@@ -35,8 +58,6 @@ def _rows(line: str, width: int) -> list[str]:
     return rows
 
 
-def _columns(descriptor: int) -> int:
-    try:
-        return os.get_terminal_size(descriptor).columns or _UNKNOWN_WIDTH
-    except OSError:
-        return _UNKNOWN_WIDTH
+def _width(character: str) -> int:
+    """As many columns as a character may take."""
+    return 1 if character < "\u0300" else 2

@@ -158,6 +158,11 @@ class Project:
         if self.mcp is not None and not self._not_loaded_yet(name):
             await self.mcp.wait_for(name)
 
+    async def load_script(self, script: Script) -> None:
+        """Load one that was not loaded at the start (`lazy`). If that fails, `problems` has the reason."""
+        if script.name in self._deferred:
+            self._add(await self._load_deferred(script), script.path)
+
     def awaited(self, name: str) -> list[Supervisor]:
         """The MCP servers that are still connecting and may have a tool of that name."""
         return self.mcp.awaited(name) if self.mcp is not None and name not in self._manager else []

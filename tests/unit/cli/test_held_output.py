@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 
 import pytest
@@ -46,3 +47,28 @@ def test_lines_complaints_and_the_log_wait_and_the_question_does_not(capsys: pyt
         print_on_stderr("Allow? ")
         assert capsys.readouterr().err == "Allow? "
     assert capsys.readouterr().err == "progress\ntoolrun: a problem\nlogged\n"
+
+
+def test_the_status_line_goes_away_before_anything_is_written_and_during_a_question() -> None:
+    output, stream = HeldOutput(), io.StringIO()
+    output.show_status("1/2", stream)
+    output.write(lambda: stream.write("a line\n"))
+    output.show_status("2/2", stream)
+    with output.held():
+        stream.write("Allow? ")
+        output.show_status("not now", stream)
+    assert stream.getvalue() == "\x1b[2K\r1/2\x1b[2K\r\x1b[Ka line\n\x1b[2K\r2/2\x1b[2K\r\x1b[KAllow? "
+    output.show_status("again", stream)
+    assert stream.getvalue().endswith("again")
+
+
+def test_the_status_line_does_not_stand_behind_half_a_line() -> None:
+    output, stream = HeldOutput(), io.StringIO()
+    with output.above_status("half"):
+        stream.write("half")
+    output.show_status("1/2", stream)
+    assert stream.getvalue() == "half"
+    with output.above_status(" a line\n"):
+        stream.write(" a line\n")
+    output.show_status("2/2", stream)
+    assert stream.getvalue() == "half a line\n\x1b[2K\r2/2"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,7 @@ from toolrun.cli.definition_question import DefinitionQuestions, can_ask
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain
+from toolrun.cli.status_line import StatusLine, status_line
 from toolrun.cli.turn import (
     Display,
     choose_model,
@@ -29,9 +31,13 @@ from toolrun.clients.model_error import ModelError
 from toolrun.clients.sendable import sendable_json
 from toolrun.clients.turn_event import Done, Ended, Reply, ToolFinished, Usage
 from toolrun.execution.failure import text_of
+from toolrun.journal.history import PastConversation
 from toolrun.journal.settlement import person
 from toolrun.redaction import Redactor
 from toolrun.runtime import Runtime
+
+if TYPE_CHECKING:
+    from toolrun.clients.model_client import ModelClient
 
 
 @click.command(name="ask")
@@ -99,12 +105,24 @@ class _Question:
         if id is not None:
             past = find_conversation(runtime.config, id, must_exist=self.question is None)
         self._choice = await asyncio.to_thread(choose_model, settings, self._model, past)
-        client = await open_model(runtime, self._choice, settings)
-        await wait_for_servers(runtime)
+        with status_line(self._output, str(self._choice), is_wanted=not self._as_json):
+            client = await open_model(runtime, self._choice, settings)
+            await wait_for_servers(runtime)
         for change in await asyncio.to_thread(lambda: list(DefinitionQuestions().accepted(runtime.changes))):
             await runtime.accept(change, person())
+        with status_line(self._output, is_wanted=not self._as_json) as status:
+            return await self._turn(runtime, client, status, id, past)
+
+    async def _turn(
+        self, runtime: Runtime, client: ModelClient, status: StatusLine, id: str | None, past: PastConversation | None
+    ) -> int:
         redactor = Redactor(runtime.config.secrets.values())
-        display = Display(self._output, redactor, streams=self._output.is_terminal, prints_answer=not self._as_json)
+        output, as_json = self._output, self._as_json
+        streams = output.is_terminal
+        display = Display(
+            output, redactor, streams=streams, prints_answer=not as_json, status=status, model=str(self._choice)
+        )
+        display.wait_for_model()
         ended = Ended.EMPTY
         try:
             async with contextlib.AsyncExitStack() as stack:

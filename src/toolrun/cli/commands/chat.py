@@ -16,6 +16,7 @@ from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.loop_thread import Interrupted, LoopThread
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
+from toolrun.cli.status_line import StatusLine, status_line
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import (
     Display,
@@ -104,7 +105,8 @@ class Chat:
         self._settings = settings
         self._choice = choice
         self._options = options
-        self._client = loop_thread.run(open_model(self._runtime, choice, settings))
+        with status_line(output, str(choice)):
+            self._client = loop_thread.run(open_model(self._runtime, choice, settings))
         self._redactor = Redactor(self._runtime.config.secrets.values())
         self._history: list[BaseMessage] = []
         self._stored: StoredConversation | None = None
@@ -165,7 +167,6 @@ class Chat:
                 complain(f"this conversation is not kept: {str(error) or 'interrupted'}")
 
     def _answer(self, question: str | None) -> None:
-        display = Display(self._output, self._redactor, streams=True)
         try:
             self._ask_about_changes()
         except (Interrupted, KeyboardInterrupt):
@@ -176,7 +177,14 @@ class Chat:
             turn = self._client.turn(question, self._history)
         else:
             turn = self._client.turn(question, conversation=self._stored)
+        with status_line(self._output) as status:
+            self._show(turn, status)
+
+    def _show(self, turn: Turn, status: StatusLine) -> None:
+        """The turn as it happens."""
+        display = Display(self._output, self._redactor, streams=True, status=status, model=str(self._choice))
         try:
+            display.wait_for_model()
             self._history = self._loop_thread.run(self._ask(turn, display))
         except Interrupted:
             display.end_line()

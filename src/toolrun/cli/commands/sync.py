@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,12 +14,14 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
+from toolrun.cli.status_line import StatusLine, status_line
 from toolrun.cli.summary import relative
 from toolrun.errors import CallError
 from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.scripts.source import Script
 from toolrun.sources.project import is_script
+from toolrun.tools.context import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ def command(options: Options, as_json: bool) -> int:
     log = logging.getLogger("toolrun")
     log.addHandler(logging.NullHandler())
     log.propagate = options.verbosity > 0  # otherwise the command says everything
-    synced = run_with_tools(options, _sync, on_progress=inform)
+    with status_line(output, "sync", is_wanted=not as_json) as status:
+        synced = run_with_tools(options, partial(_sync, status=status), on_progress=inform, lazy=True)
     failed = [it for it in synced if it.error is not None]
     if as_json:
         output.json([it.to_dict() for it in synced])
@@ -63,16 +67,29 @@ def command(options: Options, as_json: bool) -> int:
     return FAILED if failed else OK
 
 
-async def _sync(runtime: Runtime) -> list[Synced]:
+async def _sync(runtime: Runtime, status: StatusLine) -> list[Synced]:
     root = runtime.config.root
-    problems = [problem for problem in runtime.problems if is_script(problem.file)]
-    errors = {problem.file: problem.message for problem in problems if problem.index is None}
-    for problem in problems:
-        if problem.index is not None:  # in one tool: the other tools of the script work
+    unusable = {it.file: it.message for it in runtime.problems if is_script(it.file)}
+    making = {script.path: relative(script.path, root) for script in runtime.scripts}
+    total = len(making)
+
+    def report() -> None:
+        status.report(Progress(total - len(making), total, ", ".join(making.values())))
+
+    async def prepare(script: Script) -> Synced:
+        try:
+            return await _prepare(script, runtime)
+        finally:
+            del making[script.path]
+            report()
+
+    report()
+    synced = await asyncio.gather(*(prepare(script) for script in runtime.scripts))
+    for problem in runtime.problems:
+        if problem.index is not None and is_script(problem.file):  # in one tool: its other tools work
             complain(str(problem))
-    scripts = [script for script in runtime.scripts if script.path not in errors]
-    synced = await asyncio.gather(*(_prepare(script, runtime) for script in scripts))
-    synced += [Synced(relative(path, root), error=message) for path, message in errors.items()]
+    runtime.log_problems()
+    synced += [Synced(relative(path, root), error=message) for path, message in unusable.items()]
     return sorted(synced, key=lambda it: it.path)
 
 
@@ -83,4 +100,8 @@ async def _prepare(script: Script, runtime: Runtime) -> Synced:
         environment = await script.prepare()
     except CallError as error:
         return Synced(path, error=str(error))
+    await runtime.load_script(script)
+    failed = next((it.message for it in runtime.problems if it.file == script.path and it.index is None), None)
+    if failed is not None:
+        return Synced(path, error=failed)
     return Synced(path, tuple(tool.name for tool in script.tools if tool.name in runtime.manager), environment)
