@@ -11,7 +11,7 @@ import pytest
 
 from providers.base import Asked, Step
 from providers.ollama import OllamaServer
-from support.console import TOOLRUN, toolrun, write_project
+from support.console import TOOLRUN, toolrun, without_status, write_project
 from support.terminal import CTRL_C, CTRL_D, Terminal, terminal
 
 TOOLS = '''

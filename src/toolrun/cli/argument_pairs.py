@@ -1,4 +1,4 @@
-"""Arguments of tools as people write them on the command line: pairs, or one JSON object."""
+"""Arguments of tools as people write them on the command line: pairs, JSON objects, or both."""
 
 from __future__ import annotations
 
@@ -18,12 +18,44 @@ _PAIR: Final = re.compile(r"(?P<name>[^=]+?)(?P<sign>:?=)(?P<value>.*)", re.DOTA
 def read_arguments(words: tuple[str, ...]) -> dict[str, JSON] | str | bytes:
     """The arguments of the call: an object, or JSON text for the executor to parse."""
     if words == ("-",):
-        if sys.stdin is None:
-            raise _usage("- reads the arguments from stdin, which is closed")
-        return sys.stdin.buffer.read().strip() or b"{}"
-    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        return _stdin()
+    if len(words) == 1 and _is_object(words[0]):
         return words[0]
+    if any(_is_object(word) or word == "-" for word in words):
+        return _merged(words)
     return parse_pairs(words)
+
+
+def _merged(words: tuple[str, ...]) -> dict[str, JSON]:
+    """Pairs and JSON objects together. A name that is given twice is a mistake, whichever way."""
+    if words.count("-") > 1:
+        raise _usage("- can be given once: stdin is read once")
+    arguments = parse_pairs([word for word in words if word != "-" and not _is_object(word)])
+    for word in words:
+        if word != "-" and not _is_object(word):
+            continue
+        source = "stdin" if word == "-" else f"{word:.80}"
+        try:
+            value = json.loads(_stdin() if word == "-" else word)
+        except (ValueError, RecursionError) as error:
+            raise _usage(f"{source} is not JSON ({error})") from None
+        if not isinstance(value, dict):
+            raise _usage(f'{source} must be a JSON object, {{"name": value}}')
+        for name in value:
+            if name in arguments:
+                raise _usage(f"'{name}' is given twice")
+        arguments |= value
+    return arguments
+
+
+def _is_object(word: str) -> bool:
+    return word.lstrip().startswith("{")
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise _usage("- reads the arguments from stdin, which is closed")
+    return sys.stdin.buffer.read().strip() or b"{}"
 
 
 def parse_pairs(words: Sequence[str]) -> dict[str, JSON]:

@@ -18,6 +18,7 @@ import click
 
 from toolrun.cli.exit import READER_GONE
 from toolrun.cli.held_output import held_output
+from toolrun.cli.wrapped_line import columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 _OURS: Final = ("toolrun:", "debug", "info", "warning", "error", "critical")
 """What a line of ours on stderr begins with, unless with the time."""
+
+
+_GAP: Final = 3
+"""Blanks between two columns of a table."""
+_LEAST: Final = 10
+"""Characters of a column that wraps, at least."""
 
 
 class Column(NamedTuple):
@@ -79,16 +86,22 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim", show_header=not above)
+        is_narrow = self._is_too_narrow(columns, widths)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=not above)
         for column, width in zip(columns, least, strict=True):
-            fixed = None if column.wraps else width
+            wraps = column.wraps or is_narrow  # rich would cut what has no room, without a mark
             table.add_column(
-                column.title, style=column.style, no_wrap=not column.wraps, overflow="fold", min_width=fixed
+                column.title, style=column.style, no_wrap=not wraps, overflow="fold", min_width=None if wraps else width
             )
         for row in rows:
             table.add_row(*(Text(terminal_safe(cell)) for cell in row))
         self.rich(table)
         return widths
+
+    def _is_too_narrow(self, columns: Sequence[Column], widths: Sequence[int]) -> bool:
+        """Whether the columns that do not wrap leave no room for the others."""
+        needed = [_LEAST if column.wraps else width for column, width in zip(columns, widths, strict=True)]
+        return sum(needed) + _GAP * (len(columns) - 1) > columns_of(self._stream.fileno())
 
     def rich(self, *parts: RenderableType) -> None:
         """Print renderables of rich. For a terminal only."""

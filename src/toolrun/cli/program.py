@@ -45,6 +45,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "record": Entry("record", "Record the calls of another command, for tests."),
     "import": Entry("import_", "Copy MCP servers from the configuration of other programs."),
     "install": Entry("install", "Add toolrun to the configuration of an MCP client."),
+    "init": Entry("init", "Create a project with a tool to start from."),
     "new": Entry("new", "Create a new tool from a template."),
     "sync": Entry("sync", "Create the environments of all scripts in advance."),
     "workers": Entry("workers", "List the processes that run script tools."),

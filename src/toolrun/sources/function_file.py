@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
 from toolrun.errors import ConfigError
 from toolrun.execution.failure import text_of
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.tools.function import FunctionTool
+
+_PACKAGE: Final = re.compile(r"[A-Za-z0-9_]{1,80}")
 
 
 def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
@@ -24,6 +27,21 @@ def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
     return [tool for tool in tools if not _is_imported(tool, module)]
 
 
+def functions_without_tool(path: Path) -> list[str]:
+    """The public functions of a file that has no tool, which its author may have meant to be tools.
+
+    A module that another file imports holds what its tools share, and needs none.
+    """
+    name = _module_name(path)
+    module = sys.modules.get(name)
+    if module is None or any(
+        getattr(it, "__file__", None) == str(path) for it in list(sys.modules.values()) if it is not module
+    ):
+        return []
+    functions = (value for value in vars(module).values() if isinstance(value, FunctionType))
+    return [it.__name__ for it in functions if it.__module__ == name and not it.__name__.startswith("_")]
+
+
 def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
     """Whether the tool is another module's. A tool that the file itself made from an imported function is not."""
     home = sys.modules.get(tool.__module__)
@@ -31,8 +49,7 @@ def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
 
 
 def _import(path: Path) -> ModuleType:
-    # Unique, so that two files called search.py do not replace each other. A link may lead to itself: not `resolve`.
-    name = f"toolrun_tools.{path.stem}_{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
+    name = _module_name(path)
     if path.suffix != ".py":
         raise ConfigError("is not a Python file")
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
@@ -47,9 +64,15 @@ def _import(path: Path) -> ModuleType:
     except BaseException as error:
         del sys.modules[name]
         raise ConfigError(
-            f"cannot be imported: {type(error).__name__}: {text_of(error)}{_line(error, path)}"
+            f"cannot be imported: {type(error).__name__}: {text_of(error)}{_line(error, path)}{_advice(error, path)}"
         ) from error
     return module
+
+
+def _module_name(path: Path) -> str:
+    """Unique, so that two files called search.py do not replace each other."""
+    # A link may lead to itself, on which `resolve` fails.
+    return f"toolrun_tools.{path.stem}_{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
 
 
 class _Loader(SourceFileLoader):
@@ -57,6 +80,21 @@ class _Loader(SourceFileLoader):
 
     def get_data(self, path: str) -> bytes:
         return read_regular_file(path, MAX_PYTHON_BYTES)
+
+
+def _advice(error: BaseException, path: Path) -> str:
+    """What to do about a package that is missing: a script has packages of its own."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    is_local = any((folder / package).is_dir() or (folder / f"{package}.py").exists() for folder in path.parents[:2])
+    if is_local or package in sys.stdlib_module_names or package == "toolrun" or not _PACKAGE.fullmatch(package):
+        return ""
+    return (
+        f". Install the package where toolrun runs, or make the file a script, which has packages of its own: begin it "
+        f"with the three lines '# /// script', '# dependencies = [\"{package}\"]' and '# ///', and remove @tool, since "
+        "every public function of a script is a tool"
+    )
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -18,9 +18,9 @@ from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import declared_tool, read_catalog
-from toolrun.sources.function_file import load_functions
+from toolrun.sources.function_file import functions_without_tool, load_functions
 from toolrun.sources.load_problem import LoadProblem
-from toolrun.text import section
+from toolrun.text import plural, section
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
 from toolrun.tools.protocol import Tool
@@ -86,15 +86,20 @@ class Project:
         paths = self._own(_files(self._config.root, self._config.files.python), environ)
         scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
+        without_tools = []
         for path in paths:
-            self._add(loaded[path] if path in loaded else self._load_functions(path, environ), path)
+            tools = loaded[path] if path in loaded else self._load_functions(path, environ)
+            if not tools and path not in loaded:
+                without_tools.append(path)
+            self._add(tools, path)
+        self._hint_at_functions(without_tools)
         for path in self._own(_files(self._config.root, self._config.files.catalogs), environ):
             catalog = read_catalog(path)
             self.problems += catalog.problems
             if any(it.index is None for it in catalog.problems):
                 self._lost[path] = _names_in(path, _WORD)
-            tools = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
-            self._add(tools, path)
+            declared = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
+            self._add(declared, path)
         if self.mcp is not None:
             self.mcp.open()
 
@@ -228,6 +233,23 @@ class Project:
             self.problems.append(LoadProblem(path, None, "", str(error)))
             self._lost[path] = _names_in(path)
             return []
+
+    def _hint_at_functions(self, paths: list[Path]) -> None:
+        """Report the files whose author has forgotten @tool."""
+        for path in paths:
+            if not (names := functions_without_tool(path)):
+                continue
+            shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+            self.problems.append(
+                LoadProblem(
+                    path,
+                    None,
+                    "",
+                    f"has {plural(len(names), 'function')} but no @tool ({shown}): write '@tool' above those that are "
+                    f"tools ('from toolrun import tool'), or rename it to _{path.name} if it holds none",
+                )
+            )
+            self._lost[path] = frozenset(names)
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
         from toolrun.processes.local import LocalEngine

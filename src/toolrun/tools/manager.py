@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar, overload
 from toolrun.logger import get_logger
 from toolrun.tools.adapt import adapt
 from toolrun.tools.function import FunctionTool
-from toolrun.tools.protocol import Tool
+from toolrun.tools.protocol import Tool, source_of
 
 logger = get_logger("toolrun")
 
@@ -47,7 +47,7 @@ class ToolManager:
         if before is tool:
             return tool
         if before is not None:
-            logger.warning("tool '%s' was registered before; the later registration replaces it", tool.name)
+            logger.warning("tool '%s' was registered before%s", tool.name, _replacement(before, tool))
         self.by_name[tool.name] = tool
         self._notify()
         return tool
@@ -81,3 +81,13 @@ class ToolManager:
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+
+def _replacement(before: Tool, after: Tool) -> str:
+    """Where both come from: whoever reads it has to rename one of them."""
+    old, new = source_of(before), source_of(after)
+    if not old or not new:
+        return "; the later registration replaces it"
+    if old == new:
+        return f"; the later registration replaces it: both are in {new}"
+    return f", in {old}; the one in {new} replaces it: rename one of them"

@@ -55,13 +55,13 @@ def command(
 ) -> int:
     """Call TOOL and print its result.
 
-    ARGUMENTS are pairs, or one JSON object, or - to read the JSON object from stdin:
+    ARGUMENTS are pairs, JSON objects, or - to read a JSON object from stdin; they may be mixed:
 
     \b
       toolrun call add a=2 b=3
       toolrun call set_light room=office brightness:=40
       toolrun call add '{"a": 2, "b": 3}'
-      echo '{"a": 2, "b": 3}' | toolrun call add -
+      echo '{"a": 2}' | toolrun call add - b=3
 
     NAME=VALUE is text, converted to the type of the parameter. NAME:=JSON is a JSON value.
 

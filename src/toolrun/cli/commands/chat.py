@@ -129,7 +129,7 @@ class Chat:
         if is_terminal:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  gives input() history and line editing
-            tools = f"{len(self._runtime.manager)} tools"
+            tools = plural(len(self._runtime.manager), "tool")
             inform(f"{self._choice} ({self._choice.why}), {tools}. /help shows the commands, Ctrl-D ends.")
         read = _Prompt().read if is_terminal else _read_line
         while not self._is_over and (line := read()) is not None:

@@ -155,7 +155,7 @@ def _configuration(config: Config) -> Check:
             WARNING,
             "configuration",
             "no toolrun.toml in or above this directory; using defaults",
-            "toolrun new NAME creates one",
+            "toolrun init creates one",
         )
     return Check(OK, "configuration", str(config.path))
 

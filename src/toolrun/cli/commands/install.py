@@ -90,7 +90,7 @@ def command(options: Options, client: str, name: str | None, url: str | None, on
     """
     config = read_config(options.config)
     if config.path is None:
-        raise ConfigError("there is no toolrun.toml in or above this directory; 'toolrun new NAME' creates one")
+        raise ConfigError("there is no toolrun.toml in or above this directory; 'toolrun init' creates one")
     target = CLIENTS[client]
     path = next(place.path for place in host_files(config.root, os.environ) if place.client == client)
     name = name or _default_name(target, config.root)

@@ -12,12 +12,12 @@ import click
 
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, complain, near
+from toolrun.cli.template import read_template, write_new
 from toolrun.config.load import FILE_NAME
 from toolrun.config.model import Config
 from toolrun.errors import ConfigError
 from toolrun.runtime import read_config
 
-_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 _MAX_NAME: Final = 64
 """The longest tool name that every model provider accepts."""
 
@@ -25,9 +25,10 @@ _MAX_NAME: Final = 64
 @click.command(name="new")
 @click.argument("tool")
 @click.option("--script", "is_script", is_flag=True, help="Create a script, with its own packages and process.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the files.")
 @shared_options()
 @click.pass_obj
-def command(options: Options, tool: str, is_script: bool) -> None:
+def command(options: Options, tool: str, is_script: bool, as_json: bool) -> None:
     """Create tools/TOOL.py with a working tool to start from.
 
     Creates toolrun.toml, too, if the project has none. Never overwrites a file.
@@ -37,14 +38,17 @@ def command(options: Options, tool: str, is_script: bool) -> None:
     path = config.root / "tools" / f"{tool}.py"
     if path.exists():
         raise ConfigError(f"{near(path)} already exists; choose another name, or edit the file")
-    template = Template(_template("script.py.txt" if is_script else "tool.py.txt"))
-    written = [_write(path, template.substitute(name=tool))]
+    template = Template(read_template("script.py.txt" if is_script else "tool.py.txt"))
+    written = [write_new(path, template.substitute(name=tool))]
     if config.path is None:
-        written.append(_write(config.root / FILE_NAME, _template("toolrun.toml")))
+        written.append(write_new(config.root / FILE_NAME, read_template("toolrun.toml")))
     output = claim_stdout()
     program = options.command_line()
-    output.text("\n".join(f"Wrote {near(each)}" for each in written))
-    output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
+    if as_json:
+        output.json({"tool": tool, "wrote": [str(path) for path in written]})
+    else:
+        output.text("\n".join(f"Wrote {near(each)}" for each in written))
+        output.text(f"\nTry it:\n  {program} describe {tool}\n  {program} call {tool} text=hello times=2")
     if not _is_loaded(path, config):
         complain(f'[tools] python in {config.path} does not match this file; add "tools/*.py" to it')
 
@@ -57,20 +61,6 @@ def _check_name(name: str) -> None:
     better = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
     hint = f"; for example '{better}'" if better.isidentifier() and not keyword.iskeyword(better) else ""
     raise ConfigError(f"'{name}' cannot be the name of a tool: {rules}{hint}")
-
-
-def _template(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, content: str) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(content)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
-    return path
 
 
 def _is_loaded(path: Path, config: Config) -> bool:
