@@ -21,7 +21,7 @@ from toolrun.cli.output import Output, paint
 from toolrun.cli.progress_bar import ASCII, BRAILLE, Activity, status_parts
 from toolrun.cli.wrapped_line import columns_of
 from toolrun.logger import get_logger
-from toolrun.tools.context import Progress
+from toolrun.tools.context import OnProgress, Progress
 
 logger = get_logger("toolrun")
 
@@ -57,6 +57,15 @@ class StatusLine:
         with self._lock:
             if (work := self._works.pop(key, None)) is not None:
                 self._works[key] = replace(work, progress=progress)
+
+    def listener(self, tool: str) -> OnProgress:
+        """What hears the progress of a call of this tool."""
+
+        def listen(progress: Progress) -> None:
+            self.report(progress)
+            log_progress(tool, progress)
+
+        return listen
 
     def end(self, key: Hashable = "") -> None:
         with self._lock:

@@ -16,11 +16,10 @@ from toolrun.cli.exit import FAILED, OK, USAGE
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.running_server import find_server, url_option
-from toolrun.cli.status_line import log_progress, status_line
+from toolrun.cli.status_line import status_line
 from toolrun.errors import ErrorKind, SideEffects
 from toolrun.result import ToolResult, render
 from toolrun.runtime import Runtime, read_config
-from toolrun.tools.context import Progress
 
 _MOMENT: Final = 0.001
 """Seconds for a tool that is not there, when the time is up."""
@@ -83,12 +82,8 @@ def command(
         left = await _time_left(runtime, tool, timeout)
         runtime.executor.limits = replace(runtime.executor.limits, strict=True)  # a person has mistyped the name
         with status_line(output, tool, is_wanted=not as_json) as status:
-
-            def report(progress: Progress) -> None:
-                status.report(progress)
-                log_progress(tool, progress)
-
-            result = await runtime.executor.execute(tool, given, timeout=left, on_progress=report, key=key)
+            told = status.listener(tool)
+            result = await runtime.executor.execute(tool, given, timeout=left, on_progress=told, key=key)
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
             runtime.log_problems(tool)  # it may be in a file that could not be loaded
         again = "" if key is None else options.command_line("call", tool, *arguments, "--key", key)
