@@ -182,8 +182,6 @@ def test_nothing_that_model_or_tool_say_moves_the_cursor(project: Path) -> None:
         shown.expect("> ")
     written = without_status(shown.raw)
     assert not any(code in written for code in ("\x1b[2J", "\x1b[H", "\x1b[2K", "\x1b[31mred", "\x07"))
-        code in without_status(shown.raw) for code in ("\x1b[2J", "\x1b[H", "\x1b[2K", "\x1b[31mred", "\x07")
-    )
 
 
 def test_errors_of_the_model_are_one_line_and_the_conversation_goes_on(project: Path) -> None:

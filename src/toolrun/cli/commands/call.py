@@ -59,7 +59,6 @@ def command(
     \b
       toolrun call add a=2 b=3
       toolrun call set_light room=office brightness:=40
-      toolrun call add '{"a": 2, "b": 3}'
       echo '{"a": 2}' | toolrun call add - b=3
 
     NAME=VALUE is text, converted to the type of the parameter. NAME:=JSON is a JSON value.
@@ -82,13 +81,13 @@ def command(
         left = await _time_left(runtime, tool, timeout)
         runtime.executor.limits = replace(runtime.executor.limits, strict=True)  # a person has mistyped the name
         with status_line(output, tool, is_wanted=not as_json) as status:
-            told = status.listener(tool)
-            result = await runtime.executor.execute(tool, given, timeout=left, on_progress=told, key=key)
+            hear = status.listener(tool)
+            result = await runtime.executor.execute(tool, given, timeout=left, on_progress=hear, key=key)
         if result.error_kind is ErrorKind.UNKNOWN_TOOL:
             runtime.log_problems(tool)  # it may be in a file that could not be loaded
         again = "" if key is None else options.command_line("call", tool, *arguments, "--key", key)
-        # Before the runtime closes: what a tool left behind may take a moment to end.
-        return _answer(result, output, as_json, await _failure(runtime, result, options, again))
+        failure = await _failure(runtime, result, options, again)
+        return _answer(result, output, as_json, failure)  # before the runtime closes: a tool may take long to end
 
     if server is not None:
         config = server.config(config, is_quiet=not options.verbosity)
