@@ -1,19 +1,21 @@
-"""Every Python example of the documentation runs, and prints what the page says it prints."""
+"""Every example of the documentation runs with just the packages that its page names, and prints what the page says."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+import uv
 
 from support.console import run
+from support.installed import installed, needs
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+QUICKSTART = ROOT / "docs/quickstart.md"
 BLOCK = re.compile(r"^```(\w+)( no-run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WAITING = re.compile(r"^Waiting for the MCP servers? .*, still connecting, .*\n", re.MULTILINE)
 """What a person on a busy machine is told beside the answer."""
@@ -34,11 +36,27 @@ def examples(page: Path) -> list[tuple[str, str | None]]:
     return found
 
 
+def newcomer(page: Path, directory: Path) -> dict[str, str]:
+    """The variables of somebody who has installed what the page says, and whose home is empty."""
+    home = directory / "home"
+    home.mkdir(exist_ok=True)
+    path = f"{installed(needs(page))}:/usr/local/bin:/usr/bin:/bin"
+    return {"PATH": path, "HOME": str(home), "VIRTUAL_ENV": "", "PYTHONPATH": "", "UV_CACHE_DIR": uv_cache()}
+
+
+@cache
+def uv_cache() -> str:
+    """uv's own cache of this machine: packages need not be downloaded again for an empty home."""
+    return run(uv.find_uv_bin(), "cache", "dir", cwd=ROOT).stdout.strip()
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path: Path) -> None:
-    program = tmp_path / f"{page.stem}_examples.py"
+    project = tmp_path / "project"
+    project.mkdir()
+    program = project / f"{page.stem}_examples.py"
     program.write_text("\nprint('\\0', end='')\n".join(code for code, _ in examples(page)))
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = run(str(installed(needs(page)) / "python"), str(program), cwd=project, env=newcomer(page, tmp_path))
     assert done.returncode == 0, done.stderr
     for number, ((_, expected), printed) in enumerate(zip(examples(page), done.stdout.split("\0"), strict=True), 1):
         if expected is not None:
@@ -47,32 +65,41 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path:
 
 
 def test_the_commands_of_the_quickstart_print_what_it_says(tmp_path: Path) -> None:
-    [session] = [
-        match[3] for match in BLOCK.finditer((ROOT / "docs/quickstart.md").read_text()) if match[1] == "console"
-    ]
+    [session] = [match[3] for match in BLOCK.finditer(QUICKSTART.read_text()) if match[1] == "console"]
+    project = tmp_path / "project"
+    project.mkdir()
     for step in session.split("$ ")[1:]:
         command, _, expected = step.partition("\n")
-        program = [str(Path(sys.executable).with_name("toolrun")), *shlex.split(command)[1:]]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        program = [str(installed() / "toolrun"), *shlex.split(command)[1:]]
+        done = run(*program, cwd=project, env=newcomer(QUICKSTART, tmp_path))
         wanted = ".*".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(wanted, done.stdout, re.DOTALL), f"{command} printed:\n{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize(
     ("guide", "commands"),
-    [("scripts.md", 8), ("mcp.md", 3), ("recording.md", 5), ("conversations.md", 3), ("approvals.md", 8)],
+    [
+        ("install.md", 2),
+        ("which-tool.md", 4),
+        ("guides/scripts.md", 8),
+        ("guides/mcp.md", 3),
+        ("guides/recording.md", 5),
+        ("guides/conversations.md", 3),
+        ("guides/approvals.md", 8),
+        ("recipes/pytest.md", 1),
+    ],
 )
 def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands: int, tmp_path: Path) -> None:
     """Its blocks in order: a file that names itself is written, commands are run."""
-    project, steps = tmp_path / "project", 0
+    project, steps, page = tmp_path / "project", 0, ROOT / "docs" / guide
     (project / "tools").mkdir(parents=True)
-    for kind, _, content in BLOCK.findall((ROOT / "docs/guides" / guide).read_text()):
+    for kind, _, content in BLOCK.findall(page.read_text()):
         named = re.match(r"# (\S+\.(?:py|toml))\n", content)
         if named is not None:
             (project / named[1]).write_text(content)
         for step in content.split("$ ")[1:] if kind == "console" else ():
             command, _, expected = step.partition("\n")
-            variables = {"TOOLRUN_WORKERS_CACHE": str(tmp_path / "cache")}
+            variables = newcomer(page, tmp_path) | {"TOOLRUN_WORKERS_CACHE": str(tmp_path / "cache")}
             done = run("bash", "-c", f"{{ {command}; }} 2>&1", cwd=project, env=variables)
             wanted = ".*".join(map(re.escape, expected.split("…")))
             printed = WAITING.sub("", done.stdout)
