@@ -30,6 +30,8 @@ class ValueType(NamedTuple):
     """Parses the text of an environment variable. `None`: no variable can set the value."""
     explain: Callable[[JSON], str] = lambda value: ""
     """Which part of a value that is not accepted is wrong, where the value has parts."""
+    schema: Mapping[str, JSON] = MappingProxyType({})
+    """The same as JSON Schema, for editors."""
 
 
 def _is_texts(value: JSON) -> bool:
@@ -67,25 +69,51 @@ def count(minimum: int) -> ValueType:
     def accepts(value: JSON) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
-    return ValueType(f"a whole number >= {minimum}", accepts, int, int)
+    return ValueType(f"a whole number >= {minimum}", accepts, int, int, schema={"type": "integer", "minimum": minimum})
 
 
 def one_of(*names: str) -> ValueType:
     words = f"one of {', '.join(map(show, names))}"
-    return ValueType(words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str)
+    schema: Mapping[str, JSON] = {"enum": [*names]}
+    return ValueType(
+        words, lambda value: isinstance(value, str) and value.lower() in names, str.lower, str, schema=schema
+    )
 
 
 ACTION = one_of("allow", "ask", "deny")
 EFFECTS = one_of(*(it.value for it in Effects))
 SANDBOX = one_of("standard", "strict", "off")
-SECONDS = ValueType("a number of seconds > 0", is_seconds, float, float)
-SWITCH = ValueType("true or false", lambda value: isinstance(value, bool), bool, _parse_switch)
-TEXT = ValueType("a string", lambda value: isinstance(value, str), str, str)
-TEXTS = ValueType("a list of strings", _is_texts, tuple)
-PATTERNS = ValueType("a list of glob patterns relative to the configuration file", _is_patterns, tuple)
-DELAYS = ValueType("a list of seconds >= 0, at least one", _is_delays, lambda value: tuple(map(float, value)))
-TEXT_TABLE = ValueType("a table of strings", _is_text_table, lambda value: MappingProxyType(dict(value)))
-TABLE = ValueType("a table that JSON can hold (no nan, no inf)", _is_table, plain)
+_STRING: dict[str, JSON] = {"type": "string"}
+_STRINGS: dict[str, JSON] = {"type": "array", "items": _STRING}
+_OBJECT: dict[str, JSON] = {"type": "object"}
+
+SECONDS = ValueType(
+    "a number of seconds > 0", is_seconds, float, float, schema={"type": "number", "exclusiveMinimum": 0}
+)
+SWITCH = ValueType(
+    "true or false", lambda value: isinstance(value, bool), bool, _parse_switch, schema={"type": "boolean"}
+)
+TEXT = ValueType("a string", lambda value: isinstance(value, str), str, str, schema=_STRING)
+TEXTS = ValueType("a list of strings", _is_texts, tuple, schema=_STRINGS)
+PATTERNS = ValueType(
+    "a list of glob patterns relative to the configuration file",
+    _is_patterns,
+    tuple,
+    schema={"type": "array", "items": {"type": "string", "pattern": "^[^/]"}},
+)
+DELAYS = ValueType(
+    "a list of seconds >= 0, at least one",
+    _is_delays,
+    lambda value: tuple(map(float, value)),
+    schema={"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1},
+)
+TEXT_TABLE = ValueType(
+    "a table of strings",
+    _is_text_table,
+    lambda value: MappingProxyType(dict(value)),
+    schema=_OBJECT | {"additionalProperties": _STRING},
+)
+TABLE = ValueType("a table that JSON can hold (no nan, no inf)", _is_table, plain, schema=_OBJECT)
 
 _SWITCH_OR_TEXTS = ("net", "run")
 
@@ -112,6 +140,14 @@ PERMISSIONS = ValueType(
     "read, write and env are lists",
     _is_permissions,
     _permissions,
+    schema=_OBJECT
+    | {
+        "properties": {
+            name: {"anyOf": [{"type": "boolean"}, _STRINGS]} if name in _SWITCH_OR_TEXTS else _STRINGS
+            for name in ("net", "read", "write", "run", "env")
+        },
+        "additionalProperties": False,
+    },
 )
 
 _RULE_TEXTS = ("tool", "toolset", "source")
@@ -158,6 +194,19 @@ RULES = ValueType(
     _is_rules,
     _rules,
     explain=_wrong_rule,
+    schema={
+        "type": "array",
+        "items": _OBJECT
+        | {
+            "properties": {
+                "action": dict(ACTION.schema),
+                **dict.fromkeys(_RULE_TEXTS, _STRING),
+                **dict.fromkeys(_RULE_TABLES, _OBJECT),
+            },
+            "required": ["action"],
+            "additionalProperties": False,
+        },
+    },
 )
 
 VALUE_TYPES: Mapping[object, ValueType] = {
