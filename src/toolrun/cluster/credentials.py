@@ -11,6 +11,7 @@ import ipaddress
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,8 +106,11 @@ def make_head_credentials(folder: Path, address: str) -> Credentials:
     return Credentials(folder, address)
 
 
-def invite(folder: Path, address: str) -> Credentials:
-    """A folder for one more machine, within that of the head. Raises ConfigError."""
+def invite(folder: Path, address: str, names: Sequence[str] = ()) -> Credentials:
+    """A folder for one more machine, within that of the head. `names`: of DNS, by which others reach it as well.
+
+    Raises ConfigError.
+    """
     address = _parse_address(address)
     if not (folder / _AUTHORITY_KEY).exists():
         raise ConfigError(
@@ -121,16 +125,22 @@ def invite(folder: Path, address: str) -> Credentials:
         made.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in (_TOKEN, _AUTHORITY):
             _write(made / name, (folder / name).read_bytes())
-        _issue(made, address, authority, key)
+        _issue(made, address, authority, key, names)
     except OSError as error:
         raise ConfigError(f"{made} cannot be written: {error.strerror}") from None
     return Credentials(made, address)
 
 
-def _issue(folder: Path, address: str, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey) -> None:
+def _issue(
+    folder: Path,
+    address: str,
+    authority: x509.Certificate,
+    signer: ec.EllipticCurvePrivateKey,
+    dns: Sequence[str] = (),
+) -> None:
     x509, serialization = _x509(), _serialization()
     key = _new_key()
-    names = [x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName("localhost")]
+    names = [x509.IPAddress(ipaddress.ip_address(address)), *map(x509.DNSName, ("localhost", *dns))]
     if address != "127.0.0.1":
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))  # Ray's processes of one machine
     certificate = (

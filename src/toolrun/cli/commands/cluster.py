@@ -41,6 +41,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--address", metavar="IP", help="This machine's, as the others reach it. Needed the first time.")
+@click.option("--no-start", is_flag=True, help="Make the folder, and start nothing.")
 @_port
 @_cpus
 @_folder
@@ -50,6 +51,7 @@ def command() -> None:
 def head(
     options: Options,
     address: str | None,
+    no_start: bool,
     port: int,
     cpus: int | None,
     folder: Path | None,
@@ -62,6 +64,9 @@ def head(
     """
     at = _folder_of(folder)
     credentials = read_credentials(at) if address is None else make_head_credentials(at, address)
+    if no_start:
+        inform(f"{at} is the folder of a head at {credentials.address}.")
+        return OK
     inform(f"The head of the cluster is {_joined(credentials.address, port)}, and its folder is {at}.")
     _become(head_command(credentials, port, (*_cpu_options(cpus), *ray_options)), credentials)
 
@@ -85,17 +90,18 @@ def node(options: Options, head: str, cpus: int | None, folder: Path | None, ray
 
 @command.command(name="invite")
 @click.argument("addresses", metavar="IP...", nargs=-1, required=True)
+@click.option("--name", "names", metavar="DNS", multiple=True, help="A name by which it is reached, too. Repeatable.")
 @_folder
 @shared_options()
 @click.pass_obj
-def invite_machines(options: Options, addresses: tuple[str, ...], folder: Path | None) -> int:
+def invite_machines(options: Options, addresses: tuple[str, ...], names: tuple[str, ...], folder: Path | None) -> int:
     """Make the folders of other machines, on the head. Each is to be copied to its machine, and is secret.
 
     Prints the path of each.
     """
     output, at = claim_stdout(), _folder_of(folder)
     for address in addresses:
-        output.text(str(invite(at, address).folder))
+        output.text(str(invite(at, address, names).folder))
     inform("Copy each to ~/.config/toolrun/cluster on its machine, then run there: toolrun cluster node HEAD")
     return OK
 
