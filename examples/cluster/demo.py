@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -59,11 +60,14 @@ async def call(runtime: Runtime, calls: Calls) -> None:
             calls.nodes[str(answer["node"])] += 1
         else:
             calls.wrong.append(str(result.text)[:300])
+            return
 
 
-async def until(is_so: Callable[[], bool], what: str) -> None:
+async def until(calls: Calls, is_so: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + LIMIT
     while not is_so():
+        if calls.wrong:
+            return  # which is said in the end
         if time.monotonic() > end:
             raise StepError(f"this did not happen within {LIMIT:g} s: {what}")
         await asyncio.sleep(0.1)
@@ -72,7 +76,7 @@ async def until(is_so: Callable[[], bool], what: str) -> None:
 async def watch(calls: Calls, nodes: int, say: Callable[[str], None], what: str) -> None:
     """Wait until calls run on so many nodes."""
     calls.nodes.clear()
-    await until(lambda: len(calls.nodes) >= nodes and calls.nodes.total() >= 200, what)
+    await until(calls, lambda: len(calls.nodes) >= nodes and calls.nodes.total() >= 200, what)
     where = ", ".join(f"{count} on {node}" for node, count in sorted(calls.nodes.items()))
     say(f"   {calls.answered} calls answered; the last ones: {where}")
 
@@ -93,7 +97,7 @@ async def show(cluster: RayCluster, say: Callable[[str], None]) -> Calls:
                 say("2  The machine 10.77.0.2 loses its power.")
                 cluster.kill("node")
                 calls.nodes.clear()
-                await until(lambda: calls.nodes["10.77.0.1"] >= 200, "calls go on without the lost machine")
+                await until(calls, lambda: calls.nodes["10.77.0.1"] >= 200, "calls go on without the lost machine")
                 say(f"   {calls.answered} calls answered; those that were lost with it were made again on 10.77.0.1.")
                 say("3  It comes back.")
                 await asyncio.to_thread(cluster.start, "node")
@@ -122,7 +126,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="script/demo cluster", description="A cluster that loses a machine.")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a step did not work")
     parser.parse_args()
-    console = Console(highlight=False)
+    logging.getLogger("toolrun").setLevel(logging.CRITICAL)  # the demo says what there is to say
+    console = Console(highlight=False, soft_wrap=True)
     try:
         run(lambda text: console.print(text, markup=False))
     except (StepError, OSError) as error:

@@ -106,6 +106,11 @@ class Machines:
         """Put the cable back."""
         _ip("-n", self.namespace(_SWITCH), "link", "set", f"v-{name}", "up")
 
+    def prefer(self, name: str, is_preferred: bool) -> None:
+        """Whether a machine goes before all else, if this system shares its processors between sessions."""
+        with suppress(OSError):
+            Path(f"/proc/{self._ask(pid=name)}/autogroup").write_text("-10" if is_preferred else "0")
+
     def namespace(self, name: str) -> str:
         """The name of a machine's network namespace."""
         return f"{self._prefix}-{name}"

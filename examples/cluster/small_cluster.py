@@ -222,8 +222,8 @@ class RayCluster:
         role = ["head", f"--port={self.address.rpartition(':')[2]}"] if name == "head" else ["node", self.address]
         options = [f"--folder={self.credentials[name].folder}", f"--cpus={self._cpus[name]}"]
         command = [sys.executable, "-m", "toolrun", "cluster", *role, *options, "--", f"--temp-dir={temp}"]
-        first = [] if self.is_alone else ["nice", "-n", "-10"]
-        self._machines.start(name, [*first, *command], _plain_environment(), log)
+        self._machines.start(name, command, _plain_environment(), log)
+        self._machines.prefer(name, True)  # because of Ray's limit for the start
 
     def _wait_until_ready(self, name: str) -> None:
         log = self._folder / f"{name}.log"
@@ -238,9 +238,7 @@ class RayCluster:
             if time.monotonic() > until:
                 raise OSError(f"{name} does not start in {START:g} s:\n{self.log(name)}")
             time.sleep(0.05)
-        if not self.is_alone:
-            for it in self.processes(name):
-                _make_ordinary(it.pid)
+        self._machines.prefer(name, False)
 
 
 class _OneMachine:
@@ -281,6 +279,9 @@ class _OneMachine:
     def heal(self, name: str) -> None:
         pass
 
+    def prefer(self, name: str, is_preferred: bool) -> None:
+        pass
+
     def cut(self, name: str) -> None:
         raise OSError(f"there is one machine: {why_not()}")
 
@@ -290,13 +291,6 @@ class _OneMachine:
     @contextlib.contextmanager
     def entered(self, name: str) -> Iterator[None]:
         yield
-
-
-def _make_ordinary(pid: int) -> None:
-    """End the priority that a machine has while it starts, because of Ray's limit."""
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 0)
 
 
 def _plain_environment() -> dict[str, str]:
