@@ -15,6 +15,7 @@ from toolrun.clients.dialect.dialect import Dialect
 from toolrun.clients.dialect.gemini import GEMINI
 from toolrun.clients.dialect.mcp import MCP
 from toolrun.clients.dialect.openai import OPENAI
+from toolrun.clients.dialect.portable import PORTABLE
 from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import unparse
 from toolrun.clients.sendable import sendable_json, sendable_text
@@ -35,6 +36,7 @@ PROVIDERS: Final[Mapping[str, Dialect]] = {
     "openai": OPENAI,
     "gemini": GEMINI,
     "mcp": MCP,
+    "portable": PORTABLE,
 }
 
 
@@ -80,6 +82,11 @@ class Offer:
         """The name of the tool that was sent under this one. Unknown names are returned: the executor refuses them."""
         sent = self._sent.get(sent_name)
         return sent.name if sent else sent_name
+
+    def renames(self, sent_name: str) -> bool:
+        """Whether the arguments of a call are not yet those of the tool: see `arguments_of`."""
+        sent = self._sent.get(sent_name)
+        return sent is not None and (bool(sent.parameters) or sent.parses_text)
 
     def tool(self, name: str) -> dict[str, JSON]:
         """What is sent for the tool with this (original) name."""
