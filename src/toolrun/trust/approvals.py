@@ -1,7 +1,7 @@
 """Asks for approval of calls: which ones the rules say, whom the consumer can ask, and what was answered before.
 
     rule says allow              the call is made
-    rule says deny               refused, with the rule
+    rule says deny               refused, with the rule; so is a call whose arguments were changed to such
     rule says ask
       answered before            as answered, if the answer holds for this call
       somebody can be asked      the consumer's own way (an MCP client), or the program's hook (a prompt); meanwhile
@@ -134,7 +134,8 @@ class Approvals:
 
     async def _pass(self, rules: ToolRules, call: Call, prepared: PreparedTool) -> None:
         caller = current_caller.get() or _NO_CALLER
-        ruling = rules.ruling(call.arguments, by_model=caller.is_model and call.parent is caller.parent)
+        is_by_model = caller.is_model and call.parent is caller.parent
+        ruling = rules.ruling(call.arguments, by_model=is_by_model)
         if ruling.action is Action.ALLOW:
             return
         if ruling.action is Action.DENY:
@@ -146,6 +147,10 @@ class Approvals:
                 await self._settle(request, stored, caller, call, prepared)
         except TimeoutError:
             raise unanswered(call) from None
+        if call.edited is not None:
+            ruling = rules.ruling(call.arguments, by_model=is_by_model)
+            if ruling.action is Action.DENY:
+                raise refused(call.name, f"{ruling.reason}, with the arguments that the person who was asked gave it")
 
     async def _settle(
         self, request: ApprovalRequest, stored: NewRequest, caller: Caller, call: Call, prepared: PreparedTool

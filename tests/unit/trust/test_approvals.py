@@ -423,6 +423,22 @@ async def test_a_rule_that_denies_says_which_rule(house: House) -> None:
     assert (await executor.execute("remove", {"path": "/y"})).success
 
 
+@pytest.mark.parametrize("is_stored", [False, True], ids=["hook", "stored"])
+async def test_a_rule_that_denies_also_holds_for_arguments_that_a_person_has_chosen(
+    is_stored: bool, house: House
+) -> None:
+    rules = (ApprovalRule(action="deny", arguments={"path": "/etc/*"}), ApprovalRule(action="ask"))
+    edit = Allow(arguments={"path": "/etc/passwd"})
+    executor, approvals = house.executor(ApprovalSettings(rules=rules), on_approval=None if is_stored else lambda _: edit)
+    if is_stored:
+        await is_asked(executor)
+        await approvals.answer(1, edit)
+    result = await executor.execute("remove", {"path": "/x"})
+    assert result.error_kind is ErrorKind.NOT_APPROVED
+    assert "rule 1 of [approval], with the arguments that the person who was asked gave it" in (result.error or "")
+    assert house.ran == []
+
+
 async def test_a_key_is_asked_about_once_and_its_repeat_not_at_all(kept_house: House) -> None:
     asked: list[ApprovalRequest] = []
 
