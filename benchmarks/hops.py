@@ -3,7 +3,7 @@
 A frame is a Python function that was entered: a coroutine counts once, however often it is resumed; a generator
 expression counts; a comprehension does not, because Python 3.12 and later run it in the frame of its function. The
 figures are the same on every machine. Now and then a call does a little more (a script is checked for edits), so the
-most common figure of several calls counts. A call that is recorded takes its frames in the journal's thread, too, so
+shortest of several calls counts. A call that is recorded takes its frames in the journal's thread, too, so
 it has a row of its own. Needs no peers.
 usage: hops.py [--list]    --list also names the frames
 """
@@ -14,7 +14,6 @@ import logging
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -201,8 +200,7 @@ async def trace_path(tracer: Tracer, call: Call) -> Trace:
     for _ in range(WARM_UP):
         await call()
     traces = [await tracer.trace(call) for _ in range(REPEATS)]
-    usual = Counter(len(it.frames) for it in traces).most_common(1)[0][0]
-    return next(it for it in traces if len(it.frames) == usual)
+    return min(traces, key=lambda it: len(it.frames))
 
 
 async def main(shows_names: bool) -> bool:

@@ -188,7 +188,7 @@ def write_result(result: ToolResult, has_output_schema: bool) -> dict[str, JSON]
     content: list[JSON] = [_write_block(block) for block in result.content]
     if not content:
         content.append({"type": "text", "text": render(shown)})
-    if result.has_note:
+    if result.dropped or result.edited is not None:  # as `has_note`, which would cost each answer a call
         content.append(_note(result))
     answer: dict[str, JSON] = {"content": content, "isError": False}
     if isinstance(shown, dict) and (has_output_schema or result.content):

@@ -30,6 +30,8 @@ from toolrun.tools.context import current_call
 
 logger = get_logger("toolrun.serve")
 
+APPROVAL_FIELDS: Final = frozenset({"inputResponses", "requestState"})
+"""Of the parameters of a call: what a client says about approval."""
 _NAME: Final = "approval"
 """Of the one question in an `InputRequiredResult`."""
 

@@ -22,12 +22,13 @@ from mcp.shared.inbound import (
     classify_inbound_request,
     find_duplicated_routing_header,
 )
+from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect
 
 from toolrun.json import dumps, loads
 from toolrun.mcp.call_key import HEADER, META_KEY
-from toolrun.mcp.server.client_approval import is_well_formed, parked_call
+from toolrun.mcp.server.client_approval import APPROVAL_FIELDS, is_well_formed, parked_call
 from toolrun.mcp.server.client_message import CALL, RefusedError, check_keys, read_large
 from toolrun.mcp.server.mcp_server import McpServer
 from toolrun.mcp.server.request_ids import PassedRequest, RequestIds
@@ -152,7 +153,7 @@ class FastPath:
         tool = self._server.tools.find(name)
         is_plain = (
             (arguments is None or isinstance(arguments, dict))
-            and is_well_formed(params)
+            and (params.keys().isdisjoint(APPROVAL_FIELDS) or is_well_formed(params))
             and "progressToken" not in meta
             and (tool is None or tool.header_schema is None)
             and isinstance(classify_inbound_request(request, headers=headers), InboundModernRoute)
@@ -173,10 +174,22 @@ class FastPath:
         timer = asyncio.get_running_loop().call_later(
             _SOON, lambda: companions.append(_Companion(caller, scope, receive, send))
         )
-        params, status = request["params"], 200
+        params, server, status = request["params"], self._server, 200
+        name, meta = params["name"], params["_meta"]
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            answer["result"] = await self._call(params, tool, key_header)
+            calling = server.call(
+                name,
+                tool,
+                params.get("arguments"),
+                True,
+                key=server.given_key(meta, key_header),
+                outlives_client=META_KEY not in meta,
+                on_approval=parked_call(params, meta) if meta.get(CLIENT_CAPABILITIES_META_KEY) else None,
+            )
+            if (tracer := server.executor.tracer) is not None:
+                calling = traced(tracer, calling, CALL, name, meta, MODERN_PROTOCOL_VERSIONS[-1], is_http=True)
+            answer["result"] = await calling
         except MCPError as error:
             answer["error"] = {"code": error.error.code, "message": error.error.message}
             status = ERROR_CODE_HTTP_STATUS.get(error.error.code, 200)
@@ -196,21 +209,6 @@ class FastPath:
             scope[HAS_BEGUN] = True
             await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
-
-    async def _call(self, params: dict[str, Any], tool: ServedTool | None, key_header: str | None) -> dict[str, Any]:
-        meta, server = params["_meta"], self._server
-        calling = server.call(
-            params["name"],
-            tool,
-            params.get("arguments"),
-            True,
-            key=server.given_key(meta, key_header),
-            outlives_client=META_KEY not in meta,
-            on_approval=parked_call(params, meta),
-        )
-        if (tracer := server.executor.tracer) is None:
-            return await calling
-        return await traced(tracer, calling, CALL, params["name"], meta, MODERN_PROTOCOL_VERSIONS[-1], is_http=True)
 
 
 class _Companion:
