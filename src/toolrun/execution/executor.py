@@ -165,8 +165,7 @@ class ToolExecutor:
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
-        is_plain = is_as_sent and prepared is not None and prepared.gate is None  # who approves a call may change it
-        if is_plain and error is None and type(value) is int and -INT64 < value < INT64:
+        if error is None and type(value) is int and -INT64 < value < INT64 and is_as_sent and call.edited is None:
             took = (perf_counter() - call.started) * 1000
             result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars)  # what costs no call
         else:

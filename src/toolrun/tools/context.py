@@ -133,8 +133,6 @@ class Call:
     """The number of this call in the `steps` of its parent, if it has a key for that."""
     is_approved = False
     """Whether it has passed the gate of its tool."""
-    edited: JSON = None
-    """The arguments that the tool gets, if whoever approved the call has changed them."""
     approval: int | None = None
     """The stored answer by which the call may be made, if somebody was asked."""
     gone: asyncio.Future[None] | None = None
@@ -150,6 +148,8 @@ class Call:
         self.arguments: Any = arguments
         """As they came, which may be anything; once checked, the dict that the tool gets."""
         self.given_id = call_id
+        self.edited: JSON = None  # here, as every call is asked for it: to find it in the class takes longer
+        """The arguments that the tool gets, if whoever approved the call has changed them."""
         self.started = perf_counter()
 
     @property
