@@ -429,7 +429,9 @@ async def test_a_rule_that_denies_also_holds_for_arguments_that_a_person_has_cho
 ) -> None:
     rules = (ApprovalRule(action="deny", arguments={"path": "/etc/*"}), ApprovalRule(action="ask"))
     edit = Allow(arguments={"path": "/etc/passwd"})
-    executor, approvals = house.executor(ApprovalSettings(rules=rules), on_approval=None if is_stored else lambda _: edit)
+    executor, approvals = house.executor(
+        ApprovalSettings(rules=rules), on_approval=None if is_stored else lambda _: edit
+    )
     if is_stored:
         await is_asked(executor)
         await approvals.answer(1, edit)
