@@ -24,6 +24,7 @@ import click
 from toolrun.cli.exit import INTERRUPTED, OK
 from toolrun.cli.held_output import held_output
 from toolrun.cli.interrupt import Interrupt
+from toolrun.cli.known_tools import remember_tools
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.options import Options
 from toolrun.cli.output import inform
@@ -130,7 +131,10 @@ async def open_runtime(
     record = options.record
     if record is None:
         async with opened() as runtime:
-            yield runtime
+            try:
+                yield runtime
+            finally:
+                remember_tools(runtime)
         return
     from toolrun.recording.recording_observer import Recorder
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -17,6 +17,9 @@ from toolrun.cli.exit import INTERRUPTED, UNEXPECTED, USAGE, end_process
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import complain, explain_unexpected
 from toolrun.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -48,6 +51,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "init": Entry("init", "Create a project with a tool to start from."),
     "new": Entry("new", "Create a new tool from a template."),
     "sync": Entry("sync", "Create the environments of all scripts in advance."),
+    "completion": Entry("completion", "Print the completion script of a shell."),
     "workers": Entry("workers", "List the processes that run script tools."),
     "cluster": Entry("cluster", "Make machines the nodes of a cluster, on which scripts run."),
     "doctor": Entry("doctor", "Check the installation, the configuration and every tool."),
@@ -66,6 +70,13 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f"toolrun.cli.commands.{entry.module}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The commands from the table: no module of a command is imported for that."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=it.help) for name, it in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,6 +109,10 @@ def program(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
+    if "_TOOLRUN_LINE" in os.environ:  # a shell asks for completions
+        from toolrun.cli.shell_completion import answer_shell
+
+        return answer_shell(program)
     options = Options()
     try:
         code = _guarded(args, options)

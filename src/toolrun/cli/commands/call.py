@@ -12,6 +12,7 @@ import click
 from toolrun.cli.approval_prompt import always_yes, terminal_prompt
 from toolrun.cli.argument_pairs import read_arguments
 from toolrun.cli.command_runner import ready_for, run_with_tools
+from toolrun.cli.completers import tool_arguments, tool_names
 from toolrun.cli.exit import FAILED, OK, USAGE
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
@@ -33,8 +34,8 @@ def _check_seconds(ctx: click.Context, option: click.Parameter, seconds: float |
 
 
 @click.command(name="call")
-@click.argument("tool")
-@click.argument("arguments", nargs=-1)
+@click.argument("tool", shell_complete=tool_names)
+@click.argument("arguments", nargs=-1, shell_complete=tool_arguments)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON, also for a failed call.")
 @click.option("--key", metavar="KEY", help="Make this call once: a repeat with the same key gets its answer.")
 @click.option("-y", "--yes", is_flag=True, help="Say yes where a rule wants your approval.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from toolrun.cli.command_runner import ready_for, run_with_tools
+from toolrun.cli.completers import tool_names
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.summary import Summary, summarise
@@ -29,7 +30,7 @@ _WAIT: Final = 10.0
 
 
 @click.command(name="describe")
-@click.argument("tool")
+@click.argument("tool", shell_complete=tool_names)
 @click.option(
     "--for", "provider", type=click.Choice(list(PROVIDERS)), help="Show the tool as sent to this model provider."
 )

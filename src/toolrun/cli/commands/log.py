@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import click
 
+from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain
@@ -30,7 +31,7 @@ _OUTCOMES: Final = tuple(
 
 
 @click.command(name="log")
-@click.argument("tool", required=False)
+@click.argument("tool", required=False, shell_complete=tool_names)
 @click.option("-n", "--number", "limit", metavar="N", type=click.IntRange(1), default=20, help="How many. Default: 20.")
 @click.option("--since", type=Moment(), help="Only calls after this time: 10m, 2h, 14:30, 2026-11-16.")
 @click.option("--until", type=Moment(), help="Only calls before this time.")

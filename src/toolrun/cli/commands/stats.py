@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain
@@ -19,7 +20,7 @@ _BAR_WIDTH: Final = 10
 
 
 @click.command(name="stats")
-@click.argument("tool", required=False)
+@click.argument("tool", required=False, shell_complete=tool_names)
 @click.option("--since", type=Moment(), help="Only calls after this time: 10m, 2h, 14:30, 2026-11-16.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @shared_options()

@@ -1,0 +1,23 @@
+#compdef toolrun
+# Completion of toolrun for zsh. Put this into ~/.zshrc, after compinit:  eval "$(toolrun completion zsh)"
+_toolrun_completion() {
+    local kind value help
+    local -a done done_shown open
+    while IFS=$'\t' read -r kind value help; do
+        case "$kind" in
+            plain)
+                if [[ "$value" == *[=/] ]]; then
+                    open+=("$value")
+                else
+                    done+=("$value")
+                    done_shown+=("$value${help:+  -- $help}")
+                fi
+                ;;
+            file | dir) _files ;;
+        esac
+    done < <(_TOOLRUN_LINE="${(j: :)words[1,CURRENT-1]} ${words[CURRENT]}" "${words[1]}" 2>/dev/null)
+    (( ${#open} )) && compadd -Q -S '' -a open
+    (( ${#done} )) && compadd -Q -l -d done_shown -a done
+    return 0
+}
+compdef _toolrun_completion toolrun
