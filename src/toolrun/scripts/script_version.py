@@ -61,9 +61,15 @@ def read_version(path: Path, config: Config) -> Version:
         content = read_regular_file(path, MAX_PYTHON_BYTES)
         lock_file = path.with_name(f"{path.name}.lock")
         lock = read_regular_file(lock_file, MAX_PYTHON_BYTES) if lock_file.exists() else None
-        source = content.decode()
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}") from error
+    return make_version(content, lock, config)
+
+
+def make_version(content: bytes, lock: bytes | None, config: Config) -> Version:
+    """The version that has this content, with that of its lock file. Raises ConfigError."""
+    try:
+        source = content.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot be read: {error}") from error
     requirements = read_requirements(source, lock)
