@@ -81,6 +81,14 @@ class ToolSettings(Settings):
     """The tool's own section, passed to it unchanged."""
     sandbox: str = ""
     """The sandbox of a script: `standard`, `strict` or `off`. Empty: that of [workers]."""
+    engine: str = ""
+    """Where the processes of a script run: `local` or `ray`. Empty: [workers] says it."""
+    replicas: int | None = None
+    """Processes of a script that run at the same time. `None`: max_workers of [workers]."""
+    resources: Mapping[str, JSON] = field(default_factory=lambda: MappingProxyType({}))
+    """What each of them reserves on a node: `{ CPU = 1, GPU = 1 }`. Empty: half a CPU."""
+    retries: int = 0
+    """How often a call is made again whose process died, if its effects are `none`, `idempotent` or `keyed`."""
     permissions: Permissions = field(default_factory=Permissions)
     """What a script may do, besides what its sandbox allows. They belong to the name of its file."""
 
@@ -145,6 +153,14 @@ class WorkerSettings(Settings):
     """What scripts may do: `standard`, `strict` or `off`."""
     sandbox_required: str = "none"
     """The least enforcement to run a script with: `namespaces`, `bubblewrap`, `landlock` or `none`."""
+    engine: str = "local"
+    """Where the processes run: `local`, on this machine, or `ray`, on the nodes of a Ray cluster."""
+    address: str = ""
+    """The head of the cluster, as `10.0.0.1:6379`. Empty: the variable RAY_ADDRESS says it."""
+    lease: float = 3.0
+    """Seconds after which a process on a node is killed, if nothing is heard of this program."""
+    allow_cluster_without_token: bool = False
+    """Use a cluster that lets in whoever can reach it. Whoever is in can run anything on its nodes."""
 
 
 class McpSettings(Settings):

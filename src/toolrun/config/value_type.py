@@ -5,6 +5,7 @@ Knows types and ranges; knows neither keys nor sections nor files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -52,6 +53,17 @@ def _is_text_table(value: JSON) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
+def _is_resources(value: JSON) -> bool:
+    return isinstance(value, dict) and all(
+        name and isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item) and item >= 0
+        for name, item in value.items()
+    )
+
+
+def _is_lease(value: JSON) -> bool:
+    return is_seconds(value) and isinstance(value, int | float) and value >= 1
+
+
 def _is_table(value: JSON) -> bool:
     try:
         return isinstance(plain(value), dict)
@@ -83,6 +95,7 @@ def one_of(*names: str) -> ValueType:
 ACTION = one_of("allow", "ask", "deny")
 EFFECTS = one_of(*(it.value for it in Effects))
 SANDBOX = one_of("standard", "strict", "off")
+ENGINE = one_of("local", "ray")
 _STRING: dict[str, JSON] = {"type": "string"}
 _STRINGS: dict[str, JSON] = {"type": "array", "items": _STRING}
 _OBJECT: dict[str, JSON] = {"type": "object"}
@@ -90,6 +103,7 @@ _OBJECT: dict[str, JSON] = {"type": "object"}
 SECONDS = ValueType(
     "a number of seconds > 0", is_seconds, float, float, schema={"type": "number", "exclusiveMinimum": 0}
 )
+LEASE = ValueType("a number of seconds >= 1", _is_lease, float, float, schema={"type": "number", "minimum": 1})
 SWITCH = ValueType(
     "true or false", lambda value: isinstance(value, bool), bool, _parse_switch, schema={"type": "boolean"}
 )
@@ -114,6 +128,13 @@ TEXT_TABLE = ValueType(
     schema=_OBJECT | {"additionalProperties": _STRING},
 )
 TABLE = ValueType("a table that JSON can hold (no nan, no inf)", _is_table, plain, schema=_OBJECT)
+
+RESOURCES = ValueType(
+    "a table of numbers >= 0, such as { CPU = 1, GPU = 1 }",
+    _is_resources,
+    lambda value: MappingProxyType({name: float(item) for name, item in value.items()}),
+    schema=_OBJECT | {"additionalProperties": {"type": "number", "minimum": 0}},
+)
 
 _SWITCH_OR_TEXTS = ("net", "run")
 
