@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from toolrun.json import JSON
+
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
@@ -55,6 +57,31 @@ class ProcessSpec:
     """What `toolrun workers` shows for the process; the name by default."""
     confinement: Confinement | None = None
     """None: the program is started as it is."""
+    place: object = None
+    """What a `PlacingEngine` knows it by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a process is made where its engine places it. What is in it has no paths that must be there."""
+
+    name: str
+    """For messages, as in `ProcessSpec`."""
+    label: str
+    program: str
+    """The module that is run there, and makes the process."""
+    content: Mapping[str, JSON] = field(repr=False)
+    """What that module needs to know."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """What the place has to have: CPU, GPU, or what the cluster's owner has named."""
+
+
+@runtime_checkable
+class PlacingEngine(Protocol):
+    """An engine that has to find a place for a process, and make it ready, before it can start it."""
+
+    async def place(self, recipe: Recipe, on_progress: Callable[[str], None]) -> ProcessSpec:
+        """What `start` is called with, at once. Raises OSError if there is no place, CallError if no place would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +92,12 @@ class Exit:
     """The exit code; negative for a signal, None if unknown."""
     tail: str
     """The last lines on stderr."""
+    lost: str = ""
+    """Why nothing more is known, as a phrase to follow its name: it ran on another machine, which is lost."""
 
     def describe(self) -> str:
         """A phrase to follow its name."""
-        return describe_exit(self.code)
+        return self.lost or describe_exit(self.code)
 
 
 def describe_exit(code: int | None) -> str:
@@ -93,6 +122,8 @@ class WorkerInfo:
     """Resident bytes, if known."""
     sandbox: str = ""
     """What enforces its sandbox: a rung, `off`, or empty for a process that was started as it is."""
+    node: str = ""
+    """The machine, if it is another one or might be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +138,13 @@ class WorkerStatus:
     """Calls not answered yet."""
     sandbox: str = ""
     """What enforces its sandbox."""
+    node: str = ""
+    """The machine that it runs on, if the process table of this one may not show it. What follows is for such a one."""
+    replica: str = ""
+    label: str = ""
+    pid: int = 0
+    memory: int = 0
+    age: float = 0.0
 
 
 class Listener(Protocol):
@@ -124,7 +162,10 @@ class Replaceable(Protocol):
     """A listener whose worker can be replaced by another one."""
 
     def outdated(self) -> None:
-        """The walls of the worker have an opening. Is called again for as long as the worker is there."""
+        """The walls of the worker have an opening, or nothing is heard of its machine. It is to get no new calls.
+
+        Is called again for as long as the worker is there.
+        """
 
 
 @runtime_checkable

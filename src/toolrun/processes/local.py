@@ -44,7 +44,9 @@ _kept: list[object] = []
 class LocalEngine:
     """Starts processes, and ensures that none survives."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, linger: float = 0.0) -> None:
+        """`linger`: seconds for which something of the host may still act elsewhere, if the host is killed."""
+        self._linger = linger
         self._id = new_engine_id()
         self._count = 0
         self._workers: set[LocalWorker] = set()
@@ -114,7 +116,7 @@ class LocalEngine:
         if self._watchdog is None and self._workers:
             try:
                 with no_fork:
-                    self._watchdog = _start_watchdog(self._id, self._directory)
+                    self._watchdog = _start_watchdog(self._id, self._directory, self._linger)
             except OSError as error:  # no descriptors, no memory: the next start tries again
                 logger.warning("cannot start the watchdog of the workers: %s", error)
 
@@ -151,10 +153,13 @@ class LocalEngine:
             await asyncio.to_thread(remove_tree, directory)
 
 
-def _start_watchdog(engine: str, directory: Path | None) -> subprocess.Popen[bytes]:
+def _start_watchdog(engine: str, directory: Path | None, linger: float) -> subprocess.Popen[bytes]:
     """A process that outlives this one by a moment, kills all workers then, and removes their temporary files."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", _WATCHDOG, str(os.getpid()), f"{TAG}={engine}:", str(directory or "")],
+        [
+            *(sys.executable, "-I", "-S", _WATCHDOG, str(os.getpid()), f"{TAG}={engine}:", str(directory or "")),
+            *([str(linger)] if linger else []),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -64,6 +64,8 @@ class LocalWorker:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._log_lines = LineFramer(_MAX_LOG_LINE, head=_MAX_LOG_LINE)
         self._gone = asyncio.Event()
+        self._ended: set[int] = set()
+        """Its pipes that have ended."""
         self._pidfd: int | None = None
         self._inner = 0
         self._sandbox = "" if spec.confinement is None else spec.confinement.rung
@@ -134,6 +136,16 @@ class LocalWorker:
             self._loop.add_writer(self._in, self._flush)
         self._outgoing.append(view)
 
+    def pause_reading(self, is_paused: bool) -> None:
+        """Leave its output in its pipes for a while: it waits when they are full."""
+        if self._gone.is_set():
+            return
+        for descriptor, read in ((self._out, self._read), (self._err, self._read_log)):
+            if is_paused:
+                self._loop.remove_reader(descriptor)
+            elif descriptor not in self._ended:
+                self._loop.add_reader(descriptor, read)
+
     def kill(self, why: str = "") -> None:
         if not self._gone.is_set():
             self._why = self._why or why
@@ -191,14 +203,15 @@ class LocalWorker:
 
     def describe(self) -> WorkerInfo:
         memory: int | None = None
-        pid = self.pid if self._enclosure is None else self._find_inner()
+        pid = self.inner_pid
         with contextlib.suppress(OSError, IndexError, ValueError):
             memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return WorkerInfo(f"pid {pid}", memory, self._sandbox)
 
-    def _find_inner(self) -> int:
+    @property
+    def inner_pid(self) -> int:
         """The real process, or the first one as long as that has not started it."""
-        if not self._inner:
+        if self._enclosure is not None and not self._inner:
             self._inner = supervised_pid(self.pid) or 0
         return self._inner or self.pid
 
@@ -227,6 +240,7 @@ class LocalWorker:
             data = b""
         if not data:
             self._loop.remove_reader(self._out)
+            self._ended.add(self._out)
             return False
         self._listener.received(data)
         return True
@@ -240,6 +254,7 @@ class LocalWorker:
             data = b""
         if not data:
             self._loop.remove_reader(self._err)
+            self._ended.add(self._err)
             return False
         for line in self._log_lines.feed(data):
             self._log(line if isinstance(line, bytes) else line.head)

@@ -55,6 +55,15 @@ class WorkerProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteProcess:
+    """A worker process on a node of a cluster, as its gateway publishes it."""
+
+    host: int
+    """The gateway."""
+    status: WorkerStatus
+
+
+@dataclass(frozen=True, slots=True)
 class _Process:
     pid: int
     parent: int
@@ -88,6 +97,18 @@ def find_workers() -> list[WorkerProcess]:
         status |= read_status(PROC / str(host))
     found = (_worker(leader, groups[leader.tag], status.get(leader.tag)) for leader in leaders)
     return sorted(filter(None, found), key=lambda worker: (-worker.age, worker.pid))
+
+
+def find_remote_workers() -> list[RemoteProcess]:
+    """The workers on nodes of clusters that this user's programs here have started, in the order of their ages."""
+    found: list[RemoteProcess] = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                if entry.stat().st_uid == os.getuid():
+                    host = int(entry.name)
+                    found += [RemoteProcess(host, it) for it in read_status(entry).values() if it.node]
+    return sorted(found, key=lambda it: -it.status.age)
 
 
 def _worker(leader: _Process, group: list[_Process], status: WorkerStatus | None) -> WorkerProcess | None:

@@ -18,7 +18,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
-from toolrun.processes.engine import Listener, StatusReporter, WorkerStatus
+from toolrun.processes.engine import StatusReporter, WorkerStatus
 from toolrun.processes.forked_child import no_fork
 
 _NAME: Final = "toolrun-workers"
@@ -40,11 +40,11 @@ class StatusFile:
         self._file: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, tag: str, listener: Listener) -> None:
+    def add(self, tag: str, reporter: object) -> None:
         """Ignores a listener that cannot report a status."""
-        if isinstance(listener, StatusReporter) and hasattr(os, "memfd_create"):
-            self._workers[tag] = listener
-            listener.ready.add_done_callback(lambda _: self._update_in(0.0))
+        if isinstance(reporter, StatusReporter) and hasattr(os, "memfd_create"):
+            self._workers[tag] = reporter
+            reporter.ready.add_done_callback(lambda _: self._update_in(0.0))
             self._update_in(0.0)
 
     def remove(self, tag: str) -> None:
@@ -112,6 +112,33 @@ def _read(file: Path) -> dict[str, WorkerStatus]:
     return {tag: _status(*values) for tag, values in content.items()}
 
 
-def _status(state: object, calls: int, running: int, sandbox: object = "", *_: object) -> WorkerStatus:
+def _status(  # in the order of the fields
+    state: object,
+    calls: int,
+    running: int,
+    sandbox: object = "",
+    node: object = "",
+    replica: object = "",
+    label: object = "",
+    pid: int = 0,
+    memory: int = 0,
+    age: float = 0.0,
+    *_: object,
+) -> WorkerStatus:
     """Of a program with this version of toolrun, an older one, or a newer one that tells more."""
-    return WorkerStatus(str(state), int(calls), int(running), str(sandbox))
+
+    def text(value: object) -> str:
+        return value if isinstance(value, str) else ""
+
+    return WorkerStatus(
+        str(state),
+        int(calls),
+        int(running),
+        text(sandbox),
+        text(node),
+        text(replica),
+        text(label),
+        int(pid),
+        int(memory),
+        float(age),
+    )

@@ -1,10 +1,13 @@
 """Finds and kills tagged processes: for the host after a worker has died, and in place of a host that was killed.
 
-usage: watchdog.py HOST TAG DIRECTORY, with the host, whose child it is, at the other end of standard input. When the
-host ends, the watchdog kills all processes with the tag and removes the directory, if one is named. HOST is the host's
-pid. The watchdog looks at the process itself where the system lets it (a pidfd): another one that was forked from the
-host may hold the pipe open. Before the tagged processes it kills their descendants, tagged or not: as long as the first
-process of a worker lives, orphans are left to it, and can be found. Standard library only.
+usage: watchdog.py HOST TAG DIRECTORY [LINGER], with the host, whose child it is, at the other end of standard input.
+When the host ends, the watchdog kills all processes with the tag and removes the directory, if one is named. HOST is
+the host's pid. The watchdog looks at the process itself where the system lets it (a pidfd): another one that was forked
+from the host may hold the pipe open. Before the tagged processes it kills their descendants, tagged or not: as long as
+the first process of a worker lives, orphans are left to it, and can be found. Standard library only.
+
+Workers on other machines end by themselves, within LINGER seconds of the end of the host: the watchdog stays for so long,
+and whoever waits until nothing is left of the host (`orphans.py`) waits for it.
 
 A process can fork, leave its group and die while others are inspected, so one pass is not enough. /proc lists processes
 by pid, in the order of their creation, so a process that is alive at the end of the listing is in it. A pass that found
@@ -175,6 +178,8 @@ def main() -> None:
         import shutil
 
         shutil.rmtree(sys.argv[3], ignore_errors=True)
+    if sys.argv[4:]:
+        sleep(float(sys.argv[4]))
 
 
 def wait_for_end(host: int) -> None:

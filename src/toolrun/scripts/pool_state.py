@@ -67,6 +67,9 @@ class PoolLimits:
     """After so many calls, seconds or bytes a worker is replaced between two calls."""
     grace: float = 2.0
     """Seconds that a worker has to end by itself."""
+    spreads: bool = False
+    """Whether a call gets the worker with the least calls, and not the first one with room: they are on machines of
+    their own."""
 
     @property
     def wear(self) -> bool:
@@ -86,6 +89,8 @@ class WorkerRecord:
         self.born = self.last_used = now
         self.must_be_killed = False
         """A call that was given up may still run in it."""
+        self.is_lost = False
+        """It ended with the machine that it ran on, which says nothing of the script."""
 
 
 W = TypeVar("W", bound=WorkerRecord)
@@ -136,6 +141,7 @@ class PoolState(Generic[W, T]):
         self.is_closed = False
         self._concurrency = limits.concurrency
         self._wears = limits.wear
+        self._spreads = limits.spreads
         self._waiting: deque[T] = deque()
         self._breaker = Breaker()
 
@@ -144,11 +150,22 @@ class PoolState(Generic[W, T]):
     def acquire(self) -> W | None:
         """A worker for a call that has just come, if one is free. Those who wait come first."""
         if not self._waiting:
-            for worker in self.workers:
-                if worker.load < self._concurrency and worker.state is WorkerState.READY:
-                    worker.load += 1
-                    return worker
+            worker = self._free()
+            if worker is not None:
+                worker.load += 1
+                return worker
         return None
+
+    def _free(self) -> W | None:
+        """The worker for the next call, if one has room."""
+        found: W | None = None
+        for worker in self.workers:
+            if worker.load < self._concurrency and worker.state is WorkerState.READY:
+                if not self._spreads:
+                    return worker
+                if found is None or worker.load < found.load:
+                    found = worker
+        return found
 
     def enqueue(self, ticket: T) -> Actions[W, T]:
         """A call waits for a worker."""
@@ -233,7 +250,7 @@ class PoolState(Generic[W, T]):
     def died(self, worker: W, now: float) -> tuple[bool, Actions[W, T]]:
         """The process has ended. Whether that was unexpected."""
         is_unexpected = worker in self.workers
-        if is_unexpected:
+        if is_unexpected and not worker.is_lost:
             self._breaker.died(now)
         self._drop(worker)
         return is_unexpected, self._assign()
@@ -271,10 +288,9 @@ class PoolState(Generic[W, T]):
     def _assign(self) -> Actions[W, T]:
         """Give free workers to those who wait, first come, first served; start another if that is not enough."""
         actions: list[Assign[W, T] | StartWorker | EndWorker[W] | Refuse[T]] = []
-        for worker in self.workers:
-            while self._waiting and worker.state is WorkerState.READY and worker.load < self._concurrency:
-                worker.load += 1
-                actions.append(Assign(self._waiting.popleft(), worker))
+        while self._waiting and (worker := self._free()) is not None:
+            worker.load += 1
+            actions.append(Assign(self._waiting.popleft(), worker))
         actions += self._grow()
         return actions
 

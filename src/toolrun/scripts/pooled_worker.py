@@ -96,7 +96,7 @@ class PooledWorker(WorkerRecord):
         request.number = number = self._next
         self._next = number + 1
         call, key = request.call, ""
-        if call is not None and (call.key is not None or call.record is not None):
+        if call is not None and (call.key is not None or call.record is not None or request.sends_key):
             key = call.idempotency_key  # otherwise nobody remembers it, and the worker makes one up
         trace = None if call is None or call.trace is None else call.trace.carrier
         try:
@@ -120,7 +120,7 @@ class PooledWorker(WorkerRecord):
     def _take_back(self, request: Request) -> bool:
         """The worker has ended, or reads no more, and the engine has not told so yet: the call goes to another one."""
         del self._running[request.number]
-        if request.call is not None:
+        if request.call is not None and not request.is_repeated:
             request.call.phase = "its worker had just ended"
         self._owner.worker_failed(self)
         self._owner.call_lost(self)
@@ -153,7 +153,8 @@ class PooledWorker(WorkerRecord):
         """For the journal. Asked for once, as it takes some looks at the system."""
         info = self.describe()
         if info is not None:
-            self._place = f"{info.place}, {info.sandbox}" if info.sandbox else info.place
+            parts = (f"node {info.node}" if info.node else "", info.place, info.sandbox)
+            self._place = ", ".join(filter(None, parts))
         return self._place
 
     def status(self) -> WorkerStatus:
@@ -297,13 +298,19 @@ class PooledWorker(WorkerRecord):
                     message = " ".join([data["message"], *(f"{key}={value}" for key, value in more)])
                     below = data.get("traceback")
         traceback = Indented(below if isinstance(below, str) else "")
-        logger.log(level, "%s: %s%s", self.name, message, traceback, extra={"tool": self.name})
+        info = None if self._worker is None else self._worker.describe()
+        if info is None or not info.node:
+            logger.log(level, "%s: %s%s", self.name, message, traceback, extra={"tool": self.name})
+            return
+        extra = {"tool": self.name, "node": info.node, "worker": info.place}
+        logger.log(level, "%s (node %s, %s): %s%s", self.name, info.node, info.place, message, traceback, extra=extra)
 
     def outdated(self) -> None:
         self._owner.worker_outdated(self)
 
     def ended(self, exit: Exit) -> None:
         lost = worker_lost(self.name, exit, SideEffects.UNKNOWN)
+        self.is_lost = bool(exit.lost)
         self._owner.worker_failed(self)
         self._fail_start(worker_lost(self.name, exit, SideEffects.NOT_STARTED))
         self._fail(lost)

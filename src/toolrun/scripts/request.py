@@ -25,6 +25,7 @@ class Request:
         "call",
         "config",
         "function",
+        "is_repeated",
         "kwargs",
         "number",
         "on_end",
@@ -32,6 +33,7 @@ class Request:
         "outcome",
         "raised",
         "secrets",
+        "sends_key",
         "worker",
     )
 
@@ -42,12 +44,21 @@ class Request:
         config: Mapping[str, JSON] = _NOTHING,
         secrets: Mapping[str, str] = _NOTHING,
         call: Call | None = None,
+        *,
+        is_repeated: bool = False,
+        sends_key: bool = False,
     ) -> None:
+        """`is_repeated`: the call was sent before, to a worker that was lost with it, so it may have acted.
+
+        `sends_key`: it may be sent again, and its destination is to know it by the same key.
+        """
         self.function = function
         self.kwargs = kwargs
         self.config = config
         self.secrets = secrets
         self.call = call
+        self.is_repeated = is_repeated
+        self.sends_key = sends_key
         self.outcome: asyncio.Future[tuple[JSON | Large, CallError | None]] = asyncio.get_running_loop().create_future()
         self.on_end: Callable[[], object] | None = None
         self.on_late_end: OnLateEnd | None = None
@@ -57,7 +68,7 @@ class Request:
         self.raised: tuple[str, ...] = ()
         """The classes of the exception that the worker's answer will be about."""
         if call is not None:
-            call.phase = "its worker was not ready"
+            call.phase = "" if is_repeated else "its worker was not ready"
 
     def resolve(self, result: JSON | Large, error: CallError | None) -> None:
         self.worker = None

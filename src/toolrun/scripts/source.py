@@ -19,30 +19,31 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from toolrun.config.model import Config
+from toolrun.config.model import Config, ToolSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
 from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.processes.child_environment import child_environment
-from toolrun.processes.engine import Engine, ProcessSpec
+from toolrun.processes.engine import Engine, PlacingEngine, ProcessSpec
 from toolrun.processes.sandbox.confine import Sandboxes
 from toolrun.processes.sandbox.policy import Policy
 from toolrun.scripts.description_cache import Description, DescriptionCache, read_description
 from toolrun.scripts.environment import Environments
+from toolrun.scripts.on_node import recipe
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
+from toolrun.scripts.script_process import script_process, worker_options
 from toolrun.scripts.script_sandbox import granted, script_policy
 from toolrun.scripts.script_tool import ScriptTool
 from toolrun.scripts.script_version import Declared, Version, read_version
 from toolrun.tools.effects import Effects
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager
-from toolrun.worker import DIRECTORY
 
 logger = get_logger("toolrun")
 
-WORKER: Final = Path(DIRECTORY)
+_NO_SETTINGS: Final = ToolSettings()
 _LOOK_EVERY: Final = 0.001
 """Seconds between two looks whether a file was edited: under load a look for each call would be a tenth of its cost."""
 _STILL: Final = 0.1
@@ -62,7 +63,8 @@ class ScriptServices:
 
     config: Config
     manager: ToolManager
-    engine: Engine
+    engine_of: Callable[[str], Engine]
+    """The engine of a script, by its name."""
     environments: Environments
     cache: Path
     environ: Mapping[str, str]
@@ -86,6 +88,7 @@ class Script:
         self.next_look = 0.0
         """When the file is to be looked at again, on the clock of `time.perf_counter`."""
         self._version = version
+        self._engine = services.engine_of(self.name)
         self.pool = self._new_pool(version)
         self._retired: set[Pool] = set()
         """Those whose last calls have not ended."""
@@ -114,12 +117,10 @@ class Script:
 
     @property
     def declared(self) -> Declared:
-        """What it says of itself, as far as the configuration lets it."""
         return self._version.declared
 
     @property
     def tools(self) -> list[ScriptTool]:
-        """Those of the last load."""
         return list(self._tools)
 
     async def prepare(self) -> Path:
@@ -130,8 +131,8 @@ class Script:
         """The tools of the file as it is now. Raises CallError or ConfigError if it cannot be described."""
         version = self._version
         found = await self._description(version)
-        for function in found.skipped:
-            logger.warning("%s: '%s' is no tool: %s", self.path, function["name"], function["reason"])
+        for it in found.skipped:
+            logger.warning("%s: '%s' is no tool: %s", self.path, it["name"], it["reason"])
         for warning in found.warnings:
             logger.warning("%s: %s", self.path, warning)
         self._tools = self._make_tools(version, found)
@@ -161,12 +162,13 @@ class Script:
         verifier.name = f"{tool[:_MAX_NAME]}.verify"
         return verifier
 
+    def settings(self, tool: str) -> ToolSettings:
+        """What toolrun.toml says of one of its tools, or of the script."""
+        return self._services.config.tool.get(tool, _NO_SETTINGS)
+
     def granted(self, tool: str, declared: Declared) -> tuple[Mapping[str, JSON], Mapping[str, str]]:
         """The configuration of a tool, and the secrets that it declares and is granted."""
-        config = self._services.config
-        settings = config.tool.get(tool)
-        if settings is None:
-            return {}, {}
+        config, settings = self._services.config, self.settings(tool)
         names = [name for name in settings.secrets if name in declared.secrets and name in config.secrets]
         return dict(settings.config), {name: config.secrets[name] for name in names}
 
@@ -297,33 +299,39 @@ class Script:
         workers = self._services.config.workers
         limits = PoolLimits(
             concurrency=version.declared.concurrency,
-            max_workers=workers.max_workers,
+            max_workers=self.settings(self.name).replicas or workers.max_workers,
             idle_timeout=workers.idle_timeout,
             start_timeout=workers.start_timeout,
             max_calls=workers.max_calls,
             max_age=workers.max_age,
             max_memory=None if version.declared.memory_mb is None else version.declared.memory_mb * 900_000,
             grace=workers.grace,
+            spreads=isinstance(self._engine, PlacingEngine),
         )
-        return Pool(self.name, self._services.engine, lambda: self._spec(version), limits)
+        return Pool(self.name, self._engine, lambda: self._spec(version), limits)
 
     async def _spec(self, version: Version, *options: str) -> ProcessSpec:
-        interpreter = await self._interpreter(version)
-        options = options or ("--concurrency", str(version.declared.concurrency))
-        config = self._services.config
-        spec = ProcessSpec(
-            name=self.name,
-            program=interpreter,
-            arguments=(str(WORKER / "__main__.py"),),
-            input=version.content,
-            directory=config.root,
-            variables=self._variables(),
-            label=str(self.path),
+        services = self._services
+        if isinstance(self._engine, PlacingEngine):
+            return await self._place(self._engine, version, options)
+        policy = self._policy(version, await self._interpreter(version))
+        options = options or worker_options(version)
+        return await script_process(self.path, version, policy, self._variables(), options, services.sandboxes)
+
+    async def _place(self, engine: PlacingEngine, version: Version, options: tuple[str, ...]) -> ProcessSpec:
+        """The same on another machine, where its environment is made."""
+        services = self._services
+        variables = {name: services.environ[name] for name in self._granted_variables() if name in services.environ}
+        wanted = recipe(
+            self.path,
+            version,
+            options or worker_options(version),
+            services.config,
+            services.sandboxes.territory,
+            variables,
+            is_description=bool(options),
         )
-        policy = self._policy(version, interpreter)
-        memory = None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000
-        arguments = (str(self.path), "--source", str(len(version.content)), *options)
-        return await self._services.sandboxes.confine(spec, policy, arguments, memory)
+        return await engine.place(wanted, services.on_progress)
 
     def _policy(self, version: Version, interpreter: Path) -> Policy:
         """What it may do: the same for every worker of a version, as it takes a while to find out."""
@@ -338,9 +346,11 @@ class Script:
 
     def _variables(self) -> dict[str, str]:
         """Where programs and home are, the locale, and what is granted to all scripts or to this one."""
+        return child_environment(self._services.environ, self._granted_variables().__contains__)
+
+    def _granted_variables(self) -> set[str]:
         config = self._services.config
-        names = {*config.workers.variables, *granted(self.name, config).env}
-        return child_environment(self._services.environ, names.__contains__)
+        return {*config.workers.variables, *granted(self.name, config).env}
 
     async def _interpreter(self, version: Version) -> Path:
         requirements, environments = version.requirements, self._services.environments
@@ -363,15 +373,16 @@ class Script:
     async def _describe(self, version: Version) -> dict[str, JSON]:
         spec = await self._spec(version, "--describe")
         worker = PooledWorker(self.name, NoPool(), 0.0)
-        worker.start(self._services.engine, spec)
-        limit = self._services.config.workers.start_timeout
+        worker.start(self._engine, spec)
+        limits = self._services.config.workers
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limits.start_timeout):
                 await worker.ready
         except TimeoutError:
-            raise UnavailableError(f"The worker of '{self.name}' was not ready within {limit:g} s.") from None
+            reason = f"was not ready within {limits.start_timeout:g} s."
+            raise UnavailableError(f"The worker of '{self.name}' {reason}") from None
         finally:
-            await worker.close(self._services.config.workers.grace)
+            await worker.close(limits.grace)
         return worker.info
 
 

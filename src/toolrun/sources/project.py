@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolrun.builtins import BUILTINS, Handler
-from toolrun.config.model import Config, ServerSettings
+from toolrun.config.model import Config, ServerSettings, WorkerSettings
 from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
@@ -68,7 +68,8 @@ class Project:
         self.scripts: list[Script] = []
         self.mcp: McpSource | None = None
         """The MCP servers, if there are any."""
-        self._engine: Engine | None = None
+        self._engines: dict[str, Engine] = {}
+        """Those that some script needed, by their names."""
         self._environments: Environments | None = None
         self._deferred: dict[str, float] = {}
         """Names of scripts that are not loaded, and when that may be tried again, on the clock of `monotonic`."""
@@ -219,8 +220,8 @@ class Project:
         await asyncio.gather(*closing, *([self.mcp.close()] if self.mcp is not None else []))
         if self._environments is not None:
             await self._environments.close()
-        if self._engine is not None:
-            await self._engine.close()
+        for engine in self._engines.values():
+            await engine.close()
 
     def _load_functions(self, path: Path, environ: Mapping[str, str]) -> Sequence[Tool]:
         root = str(self._config.root)
@@ -252,7 +253,6 @@ class Project:
             self._lost[path] = frozenset(names)
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
-        from toolrun.processes.local import LocalEngine
         from toolrun.processes.sandbox.confine import Sandboxes
         from toolrun.processes.sandbox.territory import project_territory
         from toolrun.scripts.environment import Environments
@@ -260,7 +260,6 @@ class Project:
 
         workers = self._config.workers
         cache = _resolve_path(workers.cache, self._config.root)
-        self._engine = LocalEngine()
         self._environments = Environments(
             cache,
             allow_build=workers.allow_build,
@@ -271,7 +270,7 @@ class Project:
         services = ScriptServices(
             self._config,
             self._manager,
-            self._engine,
+            lambda name: self._engine_of(name, environ),
             self._environments,
             cache,
             environ,
@@ -281,6 +280,14 @@ class Project:
         loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
         self.scripts.sort(key=lambda script: paths.index(script.path))
         return loaded
+
+    def _engine_of(self, script: str, environ: Mapping[str, str]) -> Engine:
+        """Where the processes of a script run. Raises ConfigError."""
+        settings, workers = self._config.tool.get(script), self._config.workers
+        name = (settings.engine if settings is not None else "") or workers.engine
+        if name not in self._engines:
+            self._engines[name] = _new_engine(workers, environ) if name == "ray" else _new_local_engine()
+        return self._engines[name]
 
     async def _load_script(self, path: Path, services: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script
@@ -329,6 +336,26 @@ class Project:
 def _may_be_of(name: str, path: Path) -> bool:
     """Whether a tool has the name of a Python file, or one that begins with it, as the tools of scripts have."""
     return path.suffix == ".py" and isinstance(name, str) and (name == path.stem or name.startswith(f"{path.stem}."))
+
+
+def _new_local_engine() -> Engine:
+    from toolrun.processes.local import LocalEngine
+
+    return LocalEngine()
+
+
+def _new_engine(workers: WorkerSettings, environ: Mapping[str, str]) -> Engine:
+    """The engine of a cluster. Raises ConfigError if it cannot be had."""
+    from toolrun.processes.ray.cluster_client import ClusterSettings
+    from toolrun.processes.ray.ray_engine import RayEngine
+
+    settings = ClusterSettings(
+        address=workers.address or environ.get("RAY_ADDRESS", ""),
+        lease=workers.lease,
+        timeout=workers.start_timeout,
+        allow_cluster_without_token=workers.allow_cluster_without_token,
+    )
+    return RayEngine(settings, environ)
 
 
 def _names_in(path: Path, pattern: re.Pattern[str] = _FUNCTION) -> frozenset[str]:

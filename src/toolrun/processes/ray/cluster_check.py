@@ -1,0 +1,79 @@
+"""Whether a cluster may be used: there is a head at its address, it knows our token, and it refuses others.
+
+A cluster that asks for no token runs what anybody sends to it, and Ray connects to it without a word, also with one. So
+somebody with a wrong token is sent first, in a process of its own: Ray reads its token once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+_CONNECT: Final = 3.0
+_PROBE: Final = 30.0
+_TOKEN_VARIABLES: Final = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE")
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used: the message says why, and what to do."""
+
+
+def check_cluster(address: str, allow_without_token: bool) -> None:
+    """Raises ClusterError."""
+    _reach(address)
+    own = {name: value for name, value in os.environ.items() if name not in _TOKEN_VARIABLES}
+    wrong = _start(address, {**own, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)})
+    right = _start(address, dict(os.environ))
+    stranger, we = _word(wrong), _word(right)
+    if stranger == "in" and not allow_without_token:
+        raise ClusterError(
+            f"the cluster at {address} lets in whoever can reach it: it asks for no token. Start all its nodes with "
+            "RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN, or set [workers] allow_cluster_without_token = true"
+        )
+    if we == "refused":
+        raise ClusterError(
+            f"the cluster at {address} refuses this program's token. Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to "
+            "the token that the nodes were started with"
+        )
+    for word in (we, stranger):
+        if word.startswith("error"):
+            raise ClusterError(f"the head of the cluster at {address} does not answer: {word.removeprefix('error ')}")
+
+
+def _reach(address: str) -> None:
+    """Whether anything listens there: Ray itself would try for most of a minute."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT).close()
+    except ValueError:
+        raise ClusterError(f"[workers] address must be HOST:PORT, such as 10.0.0.1:6379; got {address!r}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ClusterError(
+            f"nothing answers at {address}, where [workers] address says that the head of the cluster is: {reason}"
+        ) from None
+
+
+def _start(address: str, variables: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", Path(__file__).with_name("probe.py"), address],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables,
+    )
+
+
+def _word(probe: subprocess.Popen[str]) -> str:
+    try:
+        output, _ = probe.communicate(timeout=_PROBE)
+    except subprocess.TimeoutExpired:
+        probe.kill()
+        probe.communicate()
+        return "error no answer"
+    return output.strip() or f"error the probe ended with code {probe.returncode}"
