@@ -10,7 +10,14 @@ from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
 from toolrun.json import JSON
-from toolrun.processes.process_table import WorkerProcess, find_workers, is_supported
+from toolrun.processes.engine import WorkerStatus
+from toolrun.processes.process_table import (
+    RemoteProcess,
+    WorkerProcess,
+    find_remote_workers,
+    find_workers,
+    is_supported,
+)
 
 
 @click.command(name="workers")
@@ -20,19 +27,24 @@ from toolrun.processes.process_table import WorkerProcess, find_workers, is_supp
 def command(options: Options, as_json: bool) -> int:
     """List your processes that run script tools on this machine, whatever program started them.
 
-    Each program publishes the state and the calls of its workers once a second; ? means that it publishes none.
+    And those that programs on this machine have started on the nodes of a cluster. Each program publishes the state
+    and the calls of its workers once a second; ? means that it publishes none.
     """
     if not is_supported():
         complain("workers can be listed on Linux only")
         return FAILED
     output = claim_stdout()
-    workers = find_workers()
+    workers, remote = find_workers(), find_remote_workers()
     if as_json:
-        output.json([_data(worker) for worker in workers])
-    elif workers:
-        titles = ("SCRIPT", "PID", "STATE", "CALLS", "SANDBOX", "AGE", "MEMORY", "HOST")
+        output.json([*(_data(worker) for worker in workers), *(_remote_data(worker) for worker in remote)])
+    elif workers or remote:
+        titles = ["SCRIPT", "PID", "STATE", "CALLS", "SANDBOX", "AGE", "MEMORY", "HOST"]
+        if remote:
+            titles += ["NODE", "REPLICA"]
         columns = [Column(title, wraps=title in ("SCRIPT", "CALLS")) for title in titles]
-        output.table(columns, [_row(worker) for worker in workers])
+        more = ("-", "-") if remote else ()
+        rows = [_row(worker) + more for worker in workers] + [_remote_row(worker) for worker in remote]
+        output.table(columns, rows)
     else:
         complain("no worker is running; the first call of a script tool starts one, which ends with its program")
     return OK
@@ -52,7 +64,44 @@ def _data(worker: WorkerProcess) -> dict[str, JSON]:
         "processes": worker.processes,
         "activity": worker.activity,
         "host": worker.host,
+        "node": None,
+        "replica": None,
     }
+
+
+def _remote_data(worker: RemoteProcess) -> dict[str, JSON]:
+    status = worker.status
+    return {
+        "script": status.label,
+        "pid": status.pid,
+        "state": status.state,
+        "calls": status.calls,
+        "running_calls": status.running,
+        "sandbox": status.sandbox,
+        "age": status.age,
+        "memory": status.memory,
+        "processes": None,
+        "activity": None,
+        "host": worker.host,
+        "node": status.node,
+        "replica": status.replica,
+    }
+
+
+def _remote_row(worker: RemoteProcess) -> tuple[str, ...]:
+    status = worker.status
+    return (
+        near(Path(status.label)),
+        f"pid {status.pid}" if status.pid else "-",
+        status.state,
+        _done(status),
+        status.sandbox or "-",
+        _duration(status.age),
+        f"{status.memory / 1_000_000:.0f} MB",
+        f"host {worker.host}",
+        status.node,
+        status.replica,
+    )
 
 
 def _row(worker: WorkerProcess) -> tuple[str, ...]:
@@ -76,8 +125,10 @@ def _state(worker: WorkerProcess) -> str:
 
 def _calls(worker: WorkerProcess) -> str:
     status = worker.status
-    if status is None:
-        return "?"
+    return "?" if status is None else _done(status)
+
+
+def _done(status: WorkerStatus) -> str:
     return f"{status.calls} done, {status.running} running" if status.running else f"{status.calls} done"
 
 
