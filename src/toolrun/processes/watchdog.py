@@ -6,8 +6,8 @@ the host's pid. The watchdog looks at the process itself where the system lets i
 from the host may hold the pipe open. Before the tagged processes it kills their descendants, tagged or not: as long as
 the first process of a worker lives, orphans are left to it, and can be found. Standard library only.
 
-Workers on other machines end by themselves, within LINGER seconds of the end of the host: the watchdog stays for so long,
-and whoever waits until nothing is left of the host (`orphans.py`) waits for it.
+Workers on other machines end by themselves, within LINGER seconds of the end of the host. The watchdog stays for so
+long, and whoever waits until nothing is left of the host (`orphans.py`) waits for it.
 
 A process can fork, leave its group and die while others are inspected, so one pass is not enough. /proc lists processes
 by pid, in the order of their creation, so a process that is alive at the end of the listing is in it. A pass that found

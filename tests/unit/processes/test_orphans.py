@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,46 @@ def test_what_a_confined_worker_has_started_is_gone_when_its_host_has_no_orphans
             assert os.read(alive, 1) == b"", "a process that holds the pipe is alive"
     finally:
         os.close(alive)
+
+
+LINGERING = """
+import asyncio, sys
+from pathlib import Path
+from toolrun.processes.engine import ProcessSpec
+from toolrun.processes.local import LocalEngine
+
+class Listener:
+    def received(self, data): pass
+    def logged(self, line): pass
+    def ended(self, exit): pass
+
+async def main():
+    program = "import sys; sys.stdin.read()"
+    LocalEngine(linger=60.0).start(ProcessSpec("x", Path(sys.executable), ("-c", program), Path("/")), Listener())
+    await asyncio.sleep(0.2)  # the watchdog starts after the worker
+    print("started", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_a_host_with_workers_elsewhere_is_waited_for_until_they_must_have_ended() -> None:
+    """By the watchdog, which has nothing left to kill here."""
+    with subprocess.Popen([sys.executable, "-c", LINGERING], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"started\n"
+        host.kill()
+        host.wait(LIMIT)
+    until = time.monotonic() + LIMIT
+    while [it for it in find_orphans(host.pid) if not _is_watchdog(it)]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    [watchdog] = find_orphans(host.pid)
+    assert not wait_for_orphans(host.pid, 0.0)
+    os.kill(watchdog, signal.SIGKILL)
+    assert wait_for_orphans(host.pid, LIMIT)
+
+
+def _is_watchdog(pid: int) -> bool:
+    return b"watchdog.py" in Path(f"/proc/{pid}/cmdline").read_bytes()

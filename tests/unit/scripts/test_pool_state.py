@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_a_call_that_is_given_up_takes_its_worker_with_it_once_the_others_have_e
     ("limits", "now", "memory"),
     [({"max_calls": 1}, 0.0, None), ({"max_age": 5.0}, 5.0, None), ({"max_memory": 10}, 0.0, 10)],
 )
-def test_a_worn_out_worker_is_closed_after_its_call(limits: dict[str, int], now: float, memory: int | None) -> None:
+def test_a_worn_out_worker_is_closed_after_its_call(limits: dict[str, Any], now: float, memory: int | None) -> None:
     pool: Pool = PoolState(replace(LIMITS, **limits))
     worker = ready_worker(pool)
     acquired(pool)
@@ -186,3 +187,35 @@ def test_a_worker_that_is_starting_is_outdated_once_it_is_ready() -> None:
     assert pool.outdated(worker) == ()
     pool.loaded(worker)
     assert EndWorker(worker, kill=False) in pool.outdated(worker)
+
+
+def test_a_pool_that_spreads_gives_a_call_to_the_worker_with_the_least_of_them() -> None:
+    pool: Pool = PoolState(replace(LIMITS, concurrency=4, spreads=True))
+    first, second = ready_worker(pool), ready_worker(pool)
+    assert [acquired(pool) for _ in range(4)] == [first, second, first, second]
+    pool.release(first)
+    pool.release(first)
+    assert [acquired(pool) for _ in range(3)] == [first, first, first]
+    assert (first.load, second.load) == (3, 2)
+
+
+def test_calls_that_waited_are_spread_as_well() -> None:
+    pool: Pool = PoolState(replace(LIMITS, concurrency=1, max_workers=2, spreads=True))
+    workers = [ready_worker(pool), ready_worker(pool)]
+    taken = [acquired(pool), acquired(pool)]
+    assert set(map(id, taken)) == set(map(id, workers))
+    for name in ("a", "b"):
+        pool.enqueue(name)
+    assert assigned(pool.release(taken[0])) == ["a"]
+    assert assigned(pool.release(taken[1])) == ["b"]
+    assert [it.load for it in workers] == [1, 1]
+
+
+def test_workers_that_are_lost_with_their_machines_do_not_open_the_breaker() -> None:
+    pool: Pool = PoolState(LIMITS)
+    for number in range(10):
+        worker = ready_worker(pool)
+        worker.is_lost = True
+        assert pool.died(worker, number) == (True, [])
+    assert pool.closed_for(10.0) == 0.0
+    assert pool.start_delay(10.0) == 0.0

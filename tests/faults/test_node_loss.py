@@ -1,0 +1,212 @@
+"""Nodes that are lost: what has ended when its end is told, and who is let in.
+
+Real replicas with their actors, without Ray (`support/direct_cluster.py`). The lease is short, so that nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from support.direct_cluster import DirectCluster, is_alive
+from support.engine_world import Ears, World, open_world
+from toolrun.errors import UnavailableError
+from toolrun.processes.engine import Exit, Worker
+from toolrun.processes.ray.certificates import new_identity
+from toolrun.processes.ray.cluster_client import PlaceError
+from toolrun.processes.ray.ray_engine import RayEngine
+
+LEASE = 1.0
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path, process_tag: str) -> AsyncIterator[World]:
+    async with open_world("node", tmp_path, lease=LEASE) as opened:
+        yield opened
+
+
+async def busy(world: World, ears: Ears) -> tuple[Worker, int]:
+    """A worker in the middle of a call, and its pid."""
+    worker = await world.start(ears)
+    worker.send(world.request("hang", seconds=600))
+    async with asyncio.timeout(10):
+        while not (worker.describe().memory and is_alive(pid_of(worker))):  # noqa: ASYNC110  told with a beat
+            await asyncio.sleep(0.01)
+    return worker, pid_of(worker)
+
+
+def pid_of(worker: Worker) -> int:
+    return int(worker.describe().place.removeprefix("pid "))
+
+
+async def read_one(context: ssl.SSLContext, port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        await reader.readexactly(1)
+    finally:
+        writer.transport.abort()
+
+
+class Witness(Ears):
+    """Looks whether a process is alive in the moment in which the end is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pid = 0
+        self.was_alive: bool | None = None
+
+    def ended(self, exit: Exit) -> None:
+        self.was_alive = is_alive(self.pid)
+        super().ended(exit)
+
+
+async def test_a_worker_behind_a_cut_link_is_gone_when_its_end_is_told(world: World) -> None:
+    ears = Witness()
+    _, ears.pid = await busy(world, ears)
+    DirectCluster.opened.be_quiet()
+    DirectCluster.opened.places[0].link.cut()
+    exit = await ears.end()
+    assert "was lost with its node" in exit.describe()
+    assert ears.was_alive is False
+    assert ears.times_outdated, "it gets no new calls from the first silence on"
+
+
+async def test_a_link_that_heals_within_the_lease_costs_nothing(world: World) -> None:
+    ears = Ears()
+    worker = await world.start(ears)
+    link = DirectCluster.opened.places[0].link
+    for number in range(5):
+        link.cut()
+        worker.send(world.request("add", a=number, b=0))
+        link.heal()
+        assert (await ears.message(number))["result"] == number
+    assert not ears.ends
+
+
+async def test_a_replica_that_was_stopped_is_killed_with_its_worker_before_the_end_is_told(world: World) -> None:
+    """It cannot look at its lease: its actor does."""
+    ears = Witness()
+    _, ears.pid = await busy(world, ears)
+    DirectCluster.opened.be_quiet()
+    replica = DirectCluster.opened.places[0].replica_pid
+    os.kill(replica, signal.SIGSTOP)
+    exit = await ears.end()
+    assert exit.lost
+    assert ears.was_alive is False
+    assert not is_alive(replica)
+
+
+async def test_a_replica_that_is_killed_takes_its_worker_with_it(world: World) -> None:
+    ears = Witness()
+    _, ears.pid = await busy(world, ears)
+    os.kill(DirectCluster.opened.places[0].replica_pid, signal.SIGKILL)
+    exit = await ears.end()
+    assert "was killed by signal 9" in exit.lost
+    assert ears.was_alive is False
+
+
+async def test_a_gateway_that_is_gone_ends_the_worker_at_once(world: World) -> None:
+    ears = Ears()
+    _, pid = await busy(world, ears)
+    DirectCluster.opened.places[0].link.break_off()
+    async with asyncio.timeout(10):
+        while is_alive(pid):  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def test_an_end_is_told_once_whatever_comes_together(world: World) -> None:
+    ears = Ears()
+    worker, _ = await busy(world, ears)
+    place = DirectCluster.opened.places[0]
+    worker.kill()
+    os.kill(place.replica_pid, signal.SIGKILL)
+    place.link.cut()
+    await ears.end()
+    place.link.heal()
+    await world.engine.close()
+    assert len(ears.ends) == 1
+    assert not ears.after_end
+
+
+async def test_the_place_is_let_go_of_when_the_worker_has_ended(world: World) -> None:
+    ears = Ears()
+    worker = await world.start(ears)
+    await worker.close(5.0)
+    assert DirectCluster.opened.places[0].is_released
+
+
+async def test_the_place_is_let_go_of_if_nobody_waits_for_it_any_more(world: World) -> None:
+    placing = asyncio.create_task(world.spec(b"# /// script\n# dependencies = ['attrs']\n# ///\n"))
+    async with asyncio.timeout(10):
+        while not world.notes:  # noqa: ASYNC110  its environment is being made
+            await asyncio.sleep(0.01)
+    placing.cancel()
+    await asyncio.wait([placing])
+    assert placing.cancelled()
+    assert DirectCluster.opened.places[0].is_released
+
+
+async def test_a_node_that_fails_is_avoided_and_another_one_is_tried(world: World) -> None:
+    engine = world.engine
+    assert isinstance(engine, RayEngine)
+    DirectCluster.opened.failures.append(PlaceError("it is dead", "node-7"))
+    worker = await world.start(Ears())
+    assert pid_of(worker) >= 0
+    assert DirectCluster.opened.places[0].avoided == ["node-7"]
+
+
+async def test_a_node_of_which_nothing_is_heard_is_avoided(world: World) -> None:
+    ears = Ears()
+    await world.start(ears)
+    DirectCluster.opened.be_quiet()
+    DirectCluster.opened.places[0].link.cut()
+    await ears.end()
+    await world.start(Ears())
+    assert DirectCluster.opened.places[1].avoided == ["node-0"]
+
+
+async def test_an_environment_that_cannot_be_made_is_told_with_its_node(world: World) -> None:
+    with pytest.raises(UnavailableError, match=r"on node 127\.0\.0\.1 .*Cannot make the environment"):
+        await world.spec(b"# /// script\n# dependencies = ['there-is-no-such-package-anywhere']\n# ///\n")
+    assert DirectCluster.opened.places[0].is_released
+
+
+async def test_nobody_but_the_gateway_is_let_in(world: World) -> None:
+    await world.start(Ears())
+    place = DirectCluster.opened.places[0]
+    stranger = new_identity()
+    anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anonymous.check_hostname, anonymous.verify_mode = False, ssl.CERT_NONE
+    with_own = stranger.client_context(stranger.certificate)
+    with_own.check_hostname, with_own.verify_mode = False, ssl.CERT_NONE
+    for context in (anonymous, with_own):
+        with pytest.raises((OSError, EOFError)):  # asyncio.IncompleteReadError is the latter
+            await read_one(context, place.link.port)
+
+
+async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> None:
+    """Whoever listens at the address of the replica has not its key."""
+    impostor, gateway = new_identity(), new_identity()
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read(100))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=impostor.server_context(gateway.certificate))
+    port = server.sockets[0].getsockname()[1]
+    expected = new_identity()
+    with pytest.raises(ssl.SSLError):
+        await asyncio.open_connection(
+            "127.0.0.1", port, ssl=gateway.client_context(expected.certificate), server_hostname=expected.name
+        )
+    server.close()
+    await server.wait_closed()
+    assert not got
