@@ -123,6 +123,8 @@ class InvalidArgumentsError(CallError):
 
     kind = ErrorKind.INVALID_ARGUMENTS
     side_effects = SideEffects.NOT_STARTED
+    problems: tuple[object, ...] = ()
+    """Each thing that is wrong, as a `schema.Problem`, if that is known."""
 
 
 class CallTimeoutError(CallError):

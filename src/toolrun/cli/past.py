@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,6 +14,7 @@ from toolrun.cli.options import Options
 from toolrun.errors import JournalError, UsageError
 from toolrun.journal.call_record import MORE, read_id
 from toolrun.journal.history import Gap, History, PastCall, open_history
+from toolrun.journal.moment import parse_moment
 from toolrun.json import JSON, JSONDecodeError, dumps, loads
 from toolrun.redaction import HIDDEN
 from toolrun.runtime import read_config
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from toolrun.config.model import Config
     from toolrun.journal.approval_row import StoredApproval
 
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
 _NAMED: Final = re.compile(r"\bCall (\d+-\d+) ")
-_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs of click 8.3 only
@@ -39,18 +38,10 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs
         """In microseconds since 1970."""
         if isinstance(value, int):
             return value
-        text, now = str(value).strip(), datetime.now().astimezone()
-        ago = _AGO.fullmatch(text)
         try:
-            if ago is not None:
-                moment = now - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
-            elif re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-                moment = datetime.fromisoformat(f"{now.date()}T{text.zfill(5)}").astimezone()
-            else:
-                moment = datetime.fromisoformat(text).astimezone()
-        except (ValueError, OverflowError):
-            self.fail(f"{text!r} is not a time; write 10m, 2h, 3d, 14:30, 2026-11-16 or 2026-11-16T14:30", param, ctx)
-        return int(moment.timestamp() * 1_000_000)
+            return parse_moment(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def journal_path(options: Options) -> Path:

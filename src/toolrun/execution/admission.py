@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolrun.config.model import Limits, ToolSettings
-from toolrun.errors import CallTimeoutError, InvalidArgumentsError, OverloadedError, SideEffects, UsageError
+from toolrun.errors import CallError, CallTimeoutError, InvalidArgumentsError, OverloadedError, SideEffects, UsageError
 from toolrun.text import show
 from toolrun.tools.context import Call
 from toolrun.tools.protocol import is_seconds
@@ -104,10 +104,11 @@ class Limiter:
             async with asyncio.timeout(timeout):
                 return await waiter.slot
         except BaseException as error:
-            if waiter.slot.done() and not waiter.slot.cancelled():  # it was handed out at the same moment
+            is_done = waiter.slot.done() and not waiter.slot.cancelled()
+            if is_done and waiter.slot.exception() is None:  # it was handed out at the same moment
                 waiter.slot.result().release_shared()
                 waiter.slot.result().release_tool()
-            else:
+            elif waiter in self.waiting:
                 self.waiting.remove(waiter)
             if isinstance(error, TimeoutError):
                 raise CallTimeoutError(
@@ -115,6 +116,16 @@ class Limiter:
                     side_effects=SideEffects.NOT_STARTED,
                 ) from None
             raise
+
+    def stop(self, call: Call, reason: CallError) -> bool:
+        """Let a call that waits wait no longer. False if it does not wait."""
+        waiter = next((it for it in self.waiting if it.call is call and not it.slot.done()), None)
+        if waiter is None:
+            return False
+        self.waiting.remove(waiter)
+        reason.side_effects = SideEffects.NOT_STARTED
+        waiter.slot.set_exception(reason)
+        return True
 
     def _waits_for_itself(self, newcomer: _Waiter) -> bool:
         """Whether no slot that a call made by a tool needs can become free: whoever holds one waits for such a call.

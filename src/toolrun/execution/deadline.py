@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
-from typing import Protocol
+from typing import Final, Protocol
 
-from toolrun.errors import CallTimeoutError, SideEffects
+from toolrun.errors import CallError, CallTimeoutError, ErrorKind, SideEffects
 from toolrun.execution.body import Outcome
 from toolrun.tools.context import Call
 
 
 class DeadlineError(CallTimeoutError):
     """The deadline of the call itself, as opposed to a time-out that the tool raised."""
+
+
+class StoppedError(CallError):
+    """Somebody has stopped the call, who is not its caller."""
+
+    kind = ErrorKind.CANCELLED
+    side_effects = SideEffects.UNKNOWN
+
+
+GIVEN_UP: Final = (DeadlineError, StoppedError)
+"""How a call ends whose body may go on."""
 
 
 class Waiting(Protocol):
@@ -44,6 +55,14 @@ class Deadlines:
     def remove(self, running: Waiting) -> None:
         self._running.pop(running, None)
 
+    def stop(self, call: Call, by: str) -> bool:
+        """Give a call its outcome now. False if its body does not run."""
+        found = [running for running, other in self._running.items() if other is call and not running.outcome.done()]
+        for running in found:
+            del self._running[running]
+            running.outcome.set_result((None, stopped(call, by)))
+        return bool(found)
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -64,6 +83,13 @@ class Deadlines:
                     running.outcome.set_result((None, _expired(call)))
         if self._running:
             self._set(min(call.deadline for call in self._running.values()))
+
+
+def stopped(call: Call, by: str) -> StoppedError:
+    message = f"Tool '{call.name}' was stopped by {by}"
+    if call.phase:
+        return StoppedError(f"{message}, before it began: {call.phase}", side_effects=SideEffects.NOT_STARTED)
+    return StoppedError(message)
 
 
 def _expired(call: Call) -> DeadlineError:

@@ -30,7 +30,7 @@ from toolrun.execution.journal_stage import run_keyed, wait_for_room, wait_for_s
 from toolrun.execution.judging import check
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
-from toolrun.execution.observer import Observer
+from toolrun.execution.observer import Observer, Observers
 from toolrun.execution.pending import PendingTools, lacking_secret, unknown_tool
 from toolrun.execution.prepared import MadeCoroutine, PreparedTool, Remainder, finalise_in_thread
 from toolrun.execution.secrecy import hide_progress, redact
@@ -104,11 +104,8 @@ class ToolExecutor:
             forbid_dumps()
         if observers is None:
             observers = [LogObserver(slow_call=limits.slow_call, redactor=self._redactor)]
-        observers = list(observers)
-        self._on_started = [it.call_started for it in observers if type(it).call_started is not Observer.call_started]
-        self._on_finished = [it.call_finished for it in observers]
-        self._is_observed = bool(self._on_started or self._redactor)
-        """Whether there is something to do before a call."""
+        self.observers = Observers(observers)
+        self._on_started, self._on_finished = self.observers.on_started, self.observers.on_finished
         self.recorder = recorder
         """Remembers the calls, if the program wants that."""
         self.approver: Approver | None = None if on_approval is None else HookApprover(on_approval)
@@ -138,7 +135,7 @@ class ToolExecutor:
         call = Call(self, name, {} if arguments is None else arguments, call_id)
         if on_progress is not None or key is not None:
             call.on_progress, call.given_key = on_progress, key if type(key) is str else None
-        if self._is_observed:
+        if self._on_started or self._redactor is not None:
             self._start(call)
         recorder, prepared, is_as_sent = self.recorder, None, True
         try:
@@ -235,6 +232,11 @@ class ToolExecutor:
             journal=self.journal_problem if self.recorder is None else self.recorder.problem,
             definitions=() if self.pending_tools is None else tuple(self.pending_tools.changed_definitions()),
         )
+
+    def stop(self, call: Call, by: str) -> bool:
+        """End a call with an answer that says who stopped it. False if it neither runs nor waits for its turn."""
+        state = None if call.loop is None else self._states.get(call.loop)
+        return state is not None and state.stop(call, by)
 
     async def close(self) -> None:
         """Cancel what runs on this loop, wait a moment for it to end, and let the threads go."""

@@ -46,10 +46,12 @@ async def check(prepared: PreparedTool, call: Call, strict: bool, enter_loop: En
     if checked.problems:
         from toolrun.schema.explain import explain as explain_problems
 
-        raise InvalidArgumentsError(
+        refused = InvalidArgumentsError(
             explain_problems(checked.problems),
             detail=f"Parameters of {prepared.name}:\n{prepared.schema.describe()}",
         )
+        refused.problems = checked.problems
+        raise refused
     call.sent, call.arguments, call.repairs = call.arguments, checked.arguments, checked.repairs
     if call.on_checked is not None:
         call.on_checked()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toolrun.config.model import Limits
 from toolrun.execution.admission import Limiter
 from toolrun.execution.body import Body, Outcome
-from toolrun.execution.deadline import DeadlineError, Deadlines
+from toolrun.execution.deadline import GIVEN_UP, Deadlines, stopped
 from toolrun.execution.parked_task import ParkedTasks
 from toolrun.execution.thread import Threads
 from toolrun.tools.context import Call
@@ -51,7 +51,7 @@ class LoopState:
             body.on_late_end = call.on_late_end
         try:
             value, error = await body.outcome
-            if type(error) is DeadlineError:
+            if type(error) in GIVEN_UP:
                 body.give_up()
         except asyncio.CancelledError:
             body.give_up()
@@ -59,6 +59,10 @@ class LoopState:
         finally:
             self.deadlines.remove(body)
         return value, error
+
+    def stop(self, call: Call, by: str) -> bool:
+        """End a call that runs here or waits for its turn. False if it does neither."""
+        return self.deadlines.stop(call, by) or self.limiter.stop(call, stopped(call, by))
 
     async def close(self, grace: float) -> None:
         """Cancel what runs on this loop, and wait up to `grace` seconds for it to end."""

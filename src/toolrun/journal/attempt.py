@@ -19,13 +19,13 @@ from enum import StrEnum
 from typing import Final
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError
-from toolrun.execution.deadline import DeadlineError
+from toolrun.execution.deadline import GIVEN_UP
 from toolrun.execution.prepared import PreparedTool
 from toolrun.tools.protocol import Tool
 
 LEAST_WAIT: Final = 30.0
 """Seconds after which a server cannot act any more on a call that was given up, if nobody says otherwise."""
-_GIVEN_UP: Final = (DeadlineError, asyncio.CancelledError)
+_GIVEN_UP: Final = (*GIVEN_UP, asyncio.CancelledError)
 
 
 class RunsIn(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -13,6 +13,16 @@ from typing import Final
 
 from toolrun.journal.approval_row import StoredApproval, find_approval, open_approvals
 from toolrun.journal.attempt import Attempt, RunsIn, is_over
+from toolrun.journal.call_page import (
+    CallFilter,
+    CallSummary,
+    Slot,
+    ToolGlance,
+    glance_at_tools,
+    outcomes_over_time,
+    page_of_calls,
+    percentile,
+)
 from toolrun.journal.call_record import CallState, destination_key, show_id
 from toolrun.journal.database import explained, open_reader
 from toolrun.journal.liveness import LockFile, is_reaped
@@ -165,6 +175,18 @@ class PastConversation:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationSummary:
+    """One conversation of a list."""
+
+    name: str
+    consumer: str
+    model: str
+    created_at: int
+    updated_at: int
+    messages: int
+
+
 class History:
     """A journal that is being read."""
 
@@ -178,6 +200,31 @@ class History:
         where = " AND ".join(_WHERE[name] for name in given) or "1"
         rows = self._connection.execute(sql("select_calls").format(where=where), {**given, "limit": limit})
         return [PastCall(*row) for row in rows]
+
+    def page(self, wanted: CallFilter, before: str = "", limit: int = 50) -> tuple[list[CallSummary], str | None]:
+        """The newest calls that are wanted, and where the next page starts. Raises ValueError for a wrong `before`."""
+        return page_of_calls(self._connection, wanted, before, limit)
+
+    def glance(self) -> dict[str, ToolGlance]:
+        """What is known of the calls of each tool without looking at each."""
+        return glance_at_tools(self._connection)
+
+    def over_time(self, since: int, until: int, step: int, tool: str = "") -> list[Slot]:
+        """What became of the calls, in spans of `step` microseconds."""
+        return outcomes_over_time(self._connection, since, until, step, tool)
+
+    def is_alive(self, process: int) -> bool:
+        """Whether the process with that row is there."""
+        return self._locks.is_alive(process)
+
+    def conversations(self, limit: int) -> list[ConversationSummary]:
+        """Those that were used last, the newest first."""
+        rows = self._connection.execute(sql("recent_conversations"), (limit,))
+        return [ConversationSummary(*row) for row in rows]
+
+    def messages(self, conversation: str) -> list[tuple[str, str, int]]:
+        """Role, body and time of each message."""
+        return self._connection.execute(sql("messages_of_name"), (conversation,)).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -273,7 +320,7 @@ class History:
         found = []
         for name, outcome in outcomes.items():
             times, total = sorted(durations[name]), outcome.total()
-            p50, p95, p99 = (_percentile(times, part) for part in (0.50, 0.95, 0.99))
+            p50, p95, p99 = (percentile(times, part) for part in (0.50, 0.95, 0.99))
             worst = slowest.get(name, (0, 0))
             found.append(ToolStatistics(name, total, failed[name], p50, p95, p99, repairs[name], worst, outcome))
         return sorted(found, key=lambda it: (-it.calls, it.tool))
@@ -305,10 +352,6 @@ def open_history(path: Path) -> Iterator[History]:
             locks.close()
     finally:
         connection.close()
-
-
-def _percentile(times: Sequence[int], part: float) -> int:
-    return times[min(len(times) - 1, int(len(times) * part))] if times else 0
 
 
 def _parsed(text: str | None) -> JSON:

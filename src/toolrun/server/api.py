@@ -1,103 +1,119 @@
-"""The HTTP API: routes, bodies that are read up to a limit, and JSON for every answer, also for a refusal.
+"""The HTTP API and the page: finds the operation of a request, checks what it says, and sends its answer.
 
 The guard of the MCP server stands before it: token, Host and Origin are checked. What is neither a path of the API nor
-a file of the page goes on to MCP.
+a file of the page goes on to MCP. Whatever is answered, the secrets of the project are taken out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route, Router
-
-from toolrun.errors import UnavailableError, UsageError
-from toolrun.json import dumps, loads
 from toolrun.mcp.server.fast_path import App, Receive, Scope, Send, noting
 from toolrun.runtime import Runtime
-from toolrun.server.approval_routes import ApprovalRoutes
-from toolrun.server.health_routes import PUBLIC, HealthRoutes
+from toolrun.server.api_answer import ApiAnswer, EventStream, failure, send_answer, send_events
+from toolrun.server.api_body import read_body
+from toolrun.server.api_state import ApiState
+from toolrun.server.approval_routes import approval_operations
+from toolrun.server.call_route import CallRoute
+from toolrun.server.health_routes import health_operations
+from toolrun.server.openapi import document
+from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
 from toolrun.server.static_files import StaticFiles
+from toolrun.server.tool_routes import tool_operations
 from toolrun.text import show
 
 _PREFIX: Final = "/api/"
-MAX_BODY: Final = 1_000_000
-"""Bytes of a request."""
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-"""All that a request may be sent with, so that a wrong one gets an answer in words."""
-Handler = Callable[[Request, Any], Awaitable[Any]]
-"""Gets the request and its JSON body, if it has one; returns the JSON of the answer."""
 
 
 class HttpApi:
     """The API and the page of a runtime."""
 
     def __init__(self, runtime: Runtime) -> None:
-        routes = {**HealthRoutes(runtime).routes, **ApprovalRoutes(runtime).routes}
-        self._router = Router(
-            [Route(path, _endpoint(handlers), methods=list(_METHODS)) for path, handlers in routes.items()],
-            redirect_slashes=False,
-            default=_not_found,
+        self._state = state = ApiState(runtime)
+        self._calls = CallRoute(state)
+        self.operations: tuple[Operation, ...] = (
+            *tool_operations(state),
+            self._calls.operation,
+            *approval_operations(state),
+            *health_operations(state),
+            Operation("GET", "/api/openapi.json", self._document, "This document", dict[str, Any]),
         )
-        self._paths = frozenset(path for path in routes if not path.startswith(_PREFIX))
+        self._fixed: dict[str, dict[str, Operation]] = {}
+        self._varying: dict[str, list[tuple[Operation, Any]]] = {}
+        for it in self.operations:
+            if "{" in it.path:
+                self._varying.setdefault(it.path, []).append((it, it.pattern))
+            else:
+                self._fixed.setdefault(it.path, {})[it.method] = it
         self._files = StaticFiles()
-        self.public_paths = self._files.paths | PUBLIC
+        self.public_paths = self._files.paths | {it.path for it in self.operations if it.is_public}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """What the API needs beside requests."""
+        with self._state.observing():
+            try:
+                yield
+            finally:
+                await self._calls.close()
 
     def before(self, app: App) -> App:
+        """An application that answers the paths of the API and the page, and passes all others on."""
+
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"]
-            if path.startswith(_PREFIX) or path in self._paths:
-                await self._router(scope, receive, noting(scope, send))
+            if path.startswith(_PREFIX) or path in self._fixed:
+                send = noting(scope, send)
+                if scope["method"] == "POST" and (name := self._calls.tool_of(path)) is not None:
+                    await self._calls.answer(name, scope, receive, send)
+                else:
+                    await self._answer(scope, receive, send)
             elif path in self._files.paths:
-                await self._files(scope, receive, send)
+                await self._files(scope, receive, noting(scope, send))
             else:
                 await app(scope, receive, send)
 
         return answer
 
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    await _json({"error": f"there is no {show(scope['path'])} here; GET /api/openapi.json lists what there is"}, 404)(
-        scope, receive, send
-    )
-
-
-def _endpoint(handlers: dict[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        handler = handlers.get("GET" if request.method == "HEAD" else request.method)
-        if handler is None:
-            allowed = ", ".join(handlers)
-            return _json({"error": f"use {allowed} here"}, 405, {"allow": allowed})
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await _read(request) if request.method == "POST" else None
-            answered = await handler(request, body)
-            return answered if isinstance(answered, Response) else _json(answered)
-        except RequestError as problem:
-            return _json({"error": str(problem)}, problem.status)
-        except UsageError as error:
-            return _json({"error": str(error)}, 400)
-        except UnavailableError as error:
-            return _json({"error": str(error)}, 503)
+            operation, parts = self._find(scope["method"], scope["path"])
+            query = operation.read_query(scope.get("query_string", b""))
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            body = None
+            if operation.body is not None:
+                body = await read_body(scope, receive, operation.max_body)
+                operation.check_body(body)
+            answered = await operation.handler(ApiRequest(parts, query, body, headers))
+        except Exception as error:  # noqa: BLE001  the client gets an answer, whatever is wrong
+            answered = failure(error)
+        if isinstance(answered, EventStream):
+            await send_events(answered, receive, send, self._state.hide)
+            return
+        if not isinstance(answered, ApiAnswer):
+            answered = ApiAnswer(answered)
+        await send_answer(send, answered, self._state.hide, without_body=scope["method"] == "HEAD")
 
-    return answer
+    def _find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]]:
+        """Raises RequestError."""
+        methods: dict[str, tuple[Operation, Mapping[str, str]]] = {}
+        for name, operation in self._fixed.get(path, {}).items():
+            methods[name] = (operation, {})
+        for group in () if methods else self._varying.values():
+            for operation, pattern in group:
+                if (found := pattern.fullmatch(path)) is not None:
+                    methods.setdefault(operation.method, (operation, found.groupdict()))
+        if not methods:
+            raise RequestError(404, f"there is no {show(path)} here; GET /api/openapi.json lists what there is")
+        known = methods.get("GET" if method == "HEAD" else method)
+        if known is None:
+            allowed = ", ".join(methods)
+            raise RequestError(405, f"use {allowed} here", {"allow": allowed})
+        return known
 
-
-async def _read(request: Request) -> Any:
-    """The JSON of a request. Raises RequestError."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_BODY:
-            raise RequestError(413, f"the body may have at most {MAX_BODY:,} bytes")
-        parts.append(part)
-    try:
-        return loads(b"".join(parts))
-    except ValueError as error:
-        raise RequestError(400, f"the body is not JSON: {error}") from None
-
-
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(dumps(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json")
+    async def _document(self, request: ApiRequest) -> Any:
+        return await asyncio.to_thread(document, self.operations)

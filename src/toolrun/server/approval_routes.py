@@ -1,39 +1,98 @@
-"""Requests for approval over HTTP: what waits, and the answers.
-
-GET    /api/approvals       what waits for an answer, and answers that can still be used
-POST   /api/approvals/ID    {"answer": "allow" | "deny", "scope", "arguments", "reason", "by"}
-DELETE /api/approvals/ID    takes an answer back
-"""
+"""Requests for approval over HTTP: what waits, and the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NotRequired,  # pydantic, which needs it, brings it
+)
 
-from starlette.requests import Request
+from typing_extensions import TypedDict
 
 from toolrun.errors import CallError, InvalidArgumentsError
 from toolrun.execution.approval import CHANGED, Allow, Answer, Deny, Scope, change_arguments
 from toolrun.json import JSON
-from toolrun.runtime import Runtime
+from toolrun.server.api_state import ApiState
+from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
 from toolrun.text import show
 from toolrun.tools.context import Call
 from toolrun.trust.approvals import Approvals
 
-_KEYS: Final = ("answer", "scope", "arguments", "reason", "by")
 _MAX_ID: Final = 2**63
 
 
-class ApprovalRoutes:
-    """The routes, by path and method."""
+class ApprovalView(TypedDict):
+    """A request, and its answer if it has one."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self.routes: dict[str, dict[str, Any]] = {
-            "/api/approvals": {"GET": self._list},
-            "/api/approvals/{id}": {"POST": self._answer, "DELETE": self._revoke},
-        }
+    id: int
+    state: str
+    tool: str
+    source: str
+    arguments: Any
+    withheld: str | None
+    """`hidden` or `cut`: why the arguments are not all there."""
+    reason: str
+    conversation: str | None
+    consumer: str
+    asked_at: float
+    """In seconds since 1970, as the other times."""
+    expires_at: float | None
+    scope: str | None
+    edited: Any
+    comment: str | None
+    answered_by: str | None
+    answered_at: float | None
+
+
+class ApprovalsAnswer(TypedDict):
+    """What waits for an answer, and answers that can still be used."""
+
+    approvals: list[ApprovalView]
+
+
+class ApprovalBody(TypedDict):
+    """An answer to a request."""
+
+    answer: Literal["allow", "deny"]
+    scope: NotRequired[Literal["once", "conversation", "always"]]
+    arguments: NotRequired[dict[str, Any] | None]
+    reason: NotRequired[str]
+    by: NotRequired[str]
+
+
+class ApprovalState(TypedDict):
+    """What has become of a request."""
+
+    id: int
+    state: str
+
+
+def approval_operations(state: ApiState) -> list[Operation]:
+    routes = _ApprovalRoutes(state)
+    missing, too_late = {404: "There is no such request."}, {409: "It is answered already."}
+    path = "/api/approvals/{id}"
+    return [
+        Operation("GET", "/api/approvals", routes.list_open, "List requests for approval", ApprovalsAnswer),
+        Operation(
+            "POST",
+            path,
+            routes.answer,
+            "Answer a request",
+            ApprovalState,
+            ApprovalBody,
+            failures={**missing, **too_late},
+        ),
+        Operation("DELETE", path, routes.revoke, "Take an answer back", ApprovalState, failures=missing),
+    ]
+
+
+class _ApprovalRoutes:
+    def __init__(self, state: ApiState) -> None:
+        self._runtime = state.runtime
 
     @property
     def _approvals(self) -> Approvals:
@@ -41,11 +100,11 @@ class ApprovalRoutes:
         assert approvals is not None  # the runtime is open
         return approvals
 
-    async def _list(self, request: Request, _: Any) -> dict[str, Any]:
+    async def list_open(self, request: ApiRequest) -> dict[str, Any]:
         return {"approvals": [row.to_dict() for row in await self._approvals.open()]}
 
-    async def _answer(self, request: Request, body: Any) -> dict[str, Any]:
-        id, answer = _id(request), _read_answer(body)
+    async def answer(self, request: ApiRequest) -> dict[str, Any]:
+        id, answer = _id(request), _read_answer(request.body)
         if isinstance(answer, Allow) and answer.arguments is not None:
             await self._check_edit(id, answer.arguments)
         problem = await self._approvals.answer(id, answer)
@@ -70,38 +129,22 @@ class ApprovalRoutes:
         except CallError:
             return  # the tool is not there now; the call will be checked
 
-    async def _revoke(self, request: Request, _: Any) -> dict[str, Any]:
+    async def revoke(self, request: ApiRequest) -> dict[str, Any]:
         id = _id(request)
         if not await self._approvals.revoke(id):
             raise RequestError(404, f"there is no answer {id} that could be taken back")
         return {"id": id, "state": "revoked"}
 
 
-def _id(request: Request) -> int:
-    text = str(request.path_params["id"])
+def _id(request: ApiRequest) -> int:
+    text = request.parts["id"]
     if not text.isascii() or not text.isdecimal() or int(text) >= _MAX_ID:
         raise RequestError(404, f"there is no request {show(text)}: requests have numbers")
     return int(text)
 
 
-def _read_answer(body: Any) -> Answer:
-    """What a client says. Raises RequestError."""
-    if not isinstance(body, dict):
-        raise RequestError(400, 'send an object: {"answer": "allow"} or {"answer": "deny"}')
-    unknown = [name for name in body if name not in _KEYS]
-    if unknown:
-        raise RequestError(400, f"unknown key {show(unknown[0])}; known are {', '.join(_KEYS)}")
-    said, scope = body.get("answer"), body.get("scope", Scope.ONCE)
-    if scope not in tuple(Scope):
-        raise RequestError(400, f"scope must be one of {', '.join(Scope)}; got {show(scope)}")
-    for name in ("reason", "by"):
-        if not isinstance(body.get(name, ""), str):
-            raise RequestError(400, f"{name} must be a string; got {show(body[name])}")
-    arguments, by = body.get("arguments"), f"HTTP client {body.get('by', '')}".strip()
-    if arguments is not None and not isinstance(arguments, dict):
-        raise RequestError(400, f"arguments must be an object; got {show(arguments)}")
-    if said == "allow":
-        return Allow(scope, arguments, by=by)
-    if said == "deny":
-        return Deny(body.get("reason", ""), scope, by=by)
-    raise RequestError(400, f'answer must be "allow" or "deny"; got {show(said)}')
+def _read_answer(body: ApprovalBody) -> Answer:
+    scope, by = Scope(body.get("scope", "once")), f"HTTP client {body.get('by', '')}".strip()
+    if body["answer"] == "allow":
+        return Allow(scope, body.get("arguments"), by=by)
+    return Deny(body.get("reason", ""), scope, by=by)

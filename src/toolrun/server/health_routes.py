@@ -1,40 +1,37 @@
-"""Whether the server lives and is ready, for whoever watches over it.
-
-GET /health   without a token: this process answers
-GET /ready    without a token: calls can be made, or 503
-"""
+"""Whether the server lives and is ready, for whoever watches over it without knowing more."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing_extensions import TypedDict  # pydantic, which needs it, brings it
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-
-from toolrun.runtime import Runtime
-
-PUBLIC: Final = frozenset({"/health", "/ready"})
-"""These tell nothing to whoever has no token."""
+from toolrun.server.api_answer import ApiAnswer
+from toolrun.server.api_state import ApiState
+from toolrun.server.operation import ApiRequest, Operation
 
 
-class HealthRoutes:
-    """The routes, by path and method."""
+class StatusAnswer(TypedDict):
+    """One word."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self.routes: dict[str, dict[str, Any]] = {"/health": {"GET": self._health}, "/ready": {"GET": self._ready}}
+    status: str
 
-    async def _health(self, request: Request, _: Any) -> dict[str, str]:
+
+def health_operations(state: ApiState) -> list[Operation]:
+    async def health(request: ApiRequest) -> StatusAnswer:
         return {"status": "ok"}
 
-    async def _ready(self, request: Request, _: Any) -> Any:
-        if self._is_ready():
-            return {"status": "ready"}
-        return JSONResponse({"status": "not ready"}, 503)
+    async def ready(request: ApiRequest) -> StatusAnswer | ApiAnswer:
+        return {"status": "ready"} if _is_ready(state) else ApiAnswer({"error": "not ready"}, 503)
 
-    def _is_ready(self) -> bool:
-        """Whether every server has been tried, and calls are not refused because they cannot be recorded."""
-        if not all(server.first_attempts_over.is_set() for server in self._runtime.servers):
-            return False
-        needs_journal = self._runtime.config.journal.enabled and self._runtime.config.journal.required
-        return not (needs_journal and self._runtime.executor.health().journal)
+    return [
+        Operation("GET", "/health", health, "Whether this process answers", StatusAnswer, is_public=True),
+        Operation("GET", "/ready", ready, "Whether calls can be made", StatusAnswer, is_public=True),
+    ]
+
+
+def _is_ready(state: ApiState) -> bool:
+    """Whether every server has been tried, and calls are not refused because they cannot be recorded."""
+    runtime = state.runtime
+    if not all(server.first_attempts_over.is_set() for server in runtime.servers):
+        return False
+    needs_journal = runtime.config.journal.enabled and runtime.config.journal.required
+    return not (needs_journal and runtime.executor.health().journal)

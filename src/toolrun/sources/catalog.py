@@ -222,6 +222,11 @@ class DeclaredTool:
         self._handlers = handlers
 
     @property
+    def kind(self) -> str:
+        """`mock`, `builtin` or `internal`."""
+        return self._implementation.type
+
+    @property
     def is_async(self) -> bool:
         """Whether `invoke` returns an awaitable. Without a handler it does not: `invoke` raises at once."""
         handler = self._handlers.get(self._implementation.handler)

@@ -166,6 +166,39 @@ WHERE {where}
 ORDER BY call.at DESC, call.id DESC
 LIMIT :limit;
 
+-- name: page_of_calls
+-- Without what may be long. Values in braces are conditions with literals, so that SQLite finds an index.
+SELECT call.id, tool.name, tool.source, call.at, call.process, call.state, call.error_kind, call.settled_as,
+  call.effects, call.side_effects, call.consumer,
+  (SELECT name FROM conversation WHERE conversation.id = call.conversation), call.parent, call.queued_us, call.run_us,
+  call.attempt, call.worker, call.repairs IS NOT NULL, call.dropped IS NOT NULL, substr(call.arguments, 1, 200),
+  substr(call.result, 1, 200), substr(call.error, 1, 200)
+FROM call JOIN tool ON tool.id = call.tool
+WHERE {where}
+ORDER BY call.at DESC, call.id DESC
+LIMIT :limit;
+
+-- name: end_of_scan
+-- Where a search that looks at so many calls stops.
+SELECT call.at, call.id FROM call WHERE {where} ORDER BY call.at DESC, call.id DESC LIMIT 1 OFFSET :scan;
+
+-- name: calls_by_tool
+SELECT tool.name, sum(counted.calls) FROM (SELECT tool, count(*) AS calls FROM call GROUP BY tool) AS counted
+JOIN tool ON tool.id = counted.tool GROUP BY tool.name;
+
+-- name: failures_by_tool
+SELECT tool.name, count(*) FROM call JOIN tool ON tool.id = call.tool
+WHERE call.state <> 'done' AND call.state <> 'started' AND call.settled_as IS NOT 'done' GROUP BY tool.name;
+
+-- name: last_durations
+SELECT tool.name, recent.run_us FROM (SELECT tool, run_us, state FROM call ORDER BY at DESC LIMIT ?) AS recent
+JOIN tool ON tool.id = recent.tool WHERE recent.state = 'done' AND recent.run_us IS NOT NULL;
+
+-- name: outcomes_between
+SELECT call.at, call.state, call.error_kind, call.settled_as, call.run_us, call.repairs IS NOT NULL
+FROM call
+WHERE call.at >= ?1 AND call.at < ?2 AND (?3 = '' OR call.tool IN (SELECT id FROM tool WHERE name = ?3));
+
 -- name: durations
 SELECT tool.name, call.state, call.error_kind, call.run_us, call.repairs, call.id, call.settled_as
 FROM call JOIN tool ON tool.id = call.tool
@@ -223,6 +256,17 @@ ORDER BY updated_at DESC LIMIT ?;
 
 -- name: conversation_model
 SELECT model FROM conversation WHERE name = ?;
+
+-- name: recent_conversations
+SELECT conversation.name, consumer, model, created_at, updated_at,
+  (SELECT count(*) FROM message WHERE message.conversation = conversation.id) AS messages
+FROM conversation
+WHERE EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
+ORDER BY updated_at DESC, conversation.id DESC LIMIT ?;
+
+-- name: messages_of_name
+SELECT role, body, at FROM message
+WHERE conversation = (SELECT id FROM conversation WHERE name = ?) ORDER BY seq;
 
 -- name: messages_of
 SELECT role, body, at FROM message WHERE conversation = ? ORDER BY seq;

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Final, Protocol, cast
 
@@ -36,6 +36,9 @@ class Extension(Protocol):
     def before(self, app: App) -> App:
         """An application that answers the paths of the extension, and passes all others on."""
 
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """What the extension does while the server runs."""
+
 
 async def serve_http(
     server: McpServer, address: Address, listening: socket.socket, extension: Extension | None = None
@@ -59,7 +62,11 @@ async def serve_http(
     serving = asyncio.create_task(http.serve(sockets=[listening]))
     sweeping = asyncio.create_task(sweep(http.server_state.connections, settings))
     try:
-        async with server.announcing(), server.sdk.session_manager.run():
+        async with (
+            server.announcing(),
+            server.sdk.session_manager.run(),
+            nullcontext() if extension is None else extension.running(),
+        ):
             await asyncio.wait([serving])
     finally:
         http.should_exit = True

@@ -1,0 +1,69 @@
+"""The calls that run at this moment, whoever makes them: an observer of the executor."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from time import perf_counter, time_ns
+from typing import Final
+
+from toolrun.execution.observer import Observer
+from toolrun.result import ToolResult
+from toolrun.tools.context import Call, Progress
+
+_STOPPED_BY: Final = "a client of the HTTP API"
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """One of them."""
+
+    id: str
+    """Of this server only, and for as long as it runs."""
+    call: Call
+    task: asyncio.Task[object] | None
+    """That in which its caller waits."""
+    started_at: int
+    """In microseconds since 1970."""
+    progress: Progress | None = None
+
+    @property
+    def deadline_at(self) -> int | None:
+        """None while its tool is looked for."""
+        if self.call.deadline == float("inf"):
+            return None
+        return self.started_at + int((self.call.deadline - self.call.started) * 1_000_000)
+
+
+class RunningCalls(Observer):
+    """All of them, the oldest first."""
+
+    def __init__(self) -> None:
+        self._by_call: dict[Call, RunningCall] = {}
+        self._numbers = itertools.count(1)
+
+    def call_started(self, call: Call) -> None:
+        age_us = int((perf_counter() - call.started) * 1_000_000)
+        started_at = time_ns() // 1000 - age_us
+        self._by_call[call] = RunningCall(f"run-{next(self._numbers)}", call, asyncio.current_task(), started_at)
+
+    def call_finished(self, call: Call, result: ToolResult) -> None:
+        self._by_call.pop(call, None)
+
+    def all(self) -> list[RunningCall]:
+        return list(self._by_call.values())
+
+    def get(self, id: str) -> RunningCall | None:
+        return next((it for it in self._by_call.values() if it.id == id), None)
+
+    def of_task(self, task: asyncio.Task[object]) -> RunningCall | None:
+        """The call that a task waits for."""
+        return next((it for it in self._by_call.values() if it.task is task and it.call.parent is None), None)
+
+
+def stop(running: RunningCall) -> bool:
+    """End a call with an answer that says so. False if it neither runs nor waits for its turn."""
+    host = running.call.host
+    end = getattr(host, "stop", None)
+    return end is not None and bool(end(running.call, _STOPPED_BY))
