@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -12,11 +12,9 @@ import click
 
 from toolrun.cli.options import Options
 from toolrun.errors import JournalError, UsageError
-from toolrun.journal.call_record import MORE, read_id
+from toolrun.journal.call_record import read_id
 from toolrun.journal.history import Gap, History, PastCall, open_history
 from toolrun.journal.moment import parse_moment
-from toolrun.json import JSON, JSONDecodeError, dumps, loads
-from toolrun.redaction import HIDDEN
 from toolrun.runtime import read_config
 from toolrun.text import plural
 
@@ -88,32 +86,6 @@ def find_call(history: History, shown: str, options: Options) -> PastCall:
         log = options.command_line("log")
         raise UsageError(f"there is no call {shown} in the journal; '{log}' lists those that are there")
     return call
-
-
-def arguments_of(call: PastCall, given: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The arguments that a call was run with, and what `--set` gives. Raises UsageError if some are not on record."""
-    recorded: JSON = None
-    with suppress(JSONDecodeError):  # it was cut in the middle
-        recorded = loads(call.arguments or "{}")
-    if not isinstance(recorded, dict) or (call.withheld == "cut" and MORE in recorded):
-        raise UsageError(
-            f"the arguments of call {call.shown_id} were too long, and not even their names are all in the journal: "
-            "--set cannot complete them"
-        )
-    if call.withheld == "hidden":
-        missing = [name for name, value in recorded.items() if name not in given and _is_hidden(name, value)]
-        why = "some arguments of call {} were hidden, so they are not in the journal"
-    else:
-        missing = [name for name in recorded if name not in given] if call.withheld else []
-        why = "the arguments of call {} were too long, and are cut in the journal"
-    if missing:
-        shown = ", ".join(missing)
-        raise UsageError(f"{why.format(call.shown_id)}: {shown}. Give them with --set NAME=VALUE (or NAME:=JSON)")
-    return {**recorded, **given}
-
-
-def _is_hidden(name: str, value: JSON) -> bool:
-    return HIDDEN in dumps([name, value]).decode()
 
 
 def time_of(at: int) -> str:

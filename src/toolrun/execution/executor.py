@@ -238,6 +238,10 @@ class ToolExecutor:
         state = None if call.loop is None else self._states.get(call.loop)
         return state is not None and state.stop(call, by)
 
+    def queued_calls(self) -> set[Call]:
+        """The calls that wait for their turn."""
+        return {it.call for state in self._states.values() for it in state.limiter.waiting if it.call is not None}
+
     async def close(self) -> None:
         """Cancel what runs on this loop, wait a moment for it to end, and let the threads go."""
         closing = self._states.pop(asyncio.get_running_loop(), None)

@@ -183,7 +183,7 @@ def glance_at_tools(connection: sqlite3.Connection) -> dict[str, ToolGlance]:
 
 
 @dataclass(slots=True)
-class Slot:
+class TimeSpan:
     """The calls that began in one span of time."""
 
     outcomes: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -193,9 +193,11 @@ class Slot:
     """How long calls ran in this span, one beside the other counted twice."""
 
 
-def outcomes_over_time(connection: sqlite3.Connection, since: int, until: int, step: int, tool: str = "") -> list[Slot]:
+def outcomes_over_time(
+    connection: sqlite3.Connection, since: int, until: int, step: int, tool: str = ""
+) -> list[TimeSpan]:
     """One slot for each `step` microseconds."""
-    slots = [Slot() for _ in range(max(1, -(-(until - since) // step)))]
+    slots = [TimeSpan() for _ in range(max(1, -(-(until - since) // step)))]
     for at, state, error_kind, settled_as, run_us, is_repaired in connection.execute(
         sql("outcomes_between"), (since, until, tool)
     ):
@@ -212,7 +214,7 @@ def outcomes_over_time(connection: sqlite3.Connection, since: int, until: int, s
     return slots
 
 
-def _spread(slots: Sequence[Slot], number: int, begin: int, run_us: int, step: int) -> None:
+def _spread(slots: Sequence[TimeSpan], number: int, begin: int, run_us: int, step: int) -> None:
     """A call that ran beyond the span in which it began."""
     end = begin + run_us
     while begin < end and number < len(slots):

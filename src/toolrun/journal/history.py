@@ -16,7 +16,7 @@ from toolrun.journal.attempt import Attempt, RunsIn, is_over
 from toolrun.journal.call_page import (
     CallFilter,
     CallSummary,
-    Slot,
+    TimeSpan,
     ToolGlance,
     glance_at_tools,
     outcomes_over_time,
@@ -209,7 +209,7 @@ class History:
         """What is known of the calls of each tool without looking at each."""
         return glance_at_tools(self._connection)
 
-    def over_time(self, since: int, until: int, step: int, tool: str = "") -> list[Slot]:
+    def over_time(self, since: int, until: int, step: int, tool: str = "") -> list[TimeSpan]:
         """What became of the calls, in spans of `step` microseconds."""
         return outcomes_over_time(self._connection, since, until, step, tool)
 

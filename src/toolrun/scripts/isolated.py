@@ -34,21 +34,22 @@ class IsolatedTools:
 
     def __init__(self) -> None:
         self._engine = LocalEngine()
-        self._pools: dict[str, Pool] = {}
+        self.pools: dict[str, Pool] = {}
+        """By the name of the tool."""
 
     async def invoke(self, tool: FunctionTool[..., Any], arguments: dict[str, JSON]) -> JSON | Large:
-        pool = self._pools.get(tool.name)
+        pool = self.pools.get(tool.name)
         if pool is None:
             spec = _spec(tool)
 
             async def make_spec() -> ProcessSpec:
                 return spec
 
-            pool = self._pools[tool.name] = Pool(tool.name, self._engine, make_spec)
+            pool = self.pools[tool.name] = Pool(tool.name, self._engine, make_spec)
         return await pool.run(Request("call", arguments, call=current_call.get()))
 
     async def close(self) -> None:
-        for pool in self._pools.values():
+        for pool in self.pools.values():
             await pool.close()
         await self._engine.close()
 

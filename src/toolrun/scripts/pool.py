@@ -116,6 +116,13 @@ class Pool:
         if pending:
             await asyncio.wait(pending, timeout=self.limits.grace + 5)
 
+    def replace(self, worker: PooledWorker, *, is_forced: bool = False) -> None:
+        """End a worker when its last call has ended, or now. The next call that needs one starts another."""
+        if is_forced or worker.state is not WorkerState.READY:
+            worker.kill()
+        else:
+            self.worker_outdated(worker)
+
     def retire(self, on_end: Callable[[Pool], object] = lambda pool: None) -> None:
         """No new calls from now on, also not those that wait; each worker ends when its last call has.
 

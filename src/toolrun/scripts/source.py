@@ -116,6 +116,11 @@ class Script:
         return self._services.environments.known(self._version.requirements)
 
     @property
+    def pools(self) -> list[Pool]:
+        """That of its version, and those of older ones whose last calls have not ended."""
+        return [self.pool, *self._retired]
+
+    @property
     def declared(self) -> Declared:
         return self._version.declared
 

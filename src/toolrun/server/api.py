@@ -18,12 +18,20 @@ from toolrun.server.api_body import read_body
 from toolrun.server.api_state import ApiState
 from toolrun.server.approval_routes import approval_operations
 from toolrun.server.call_route import CallRoute
+from toolrun.server.chat_routes import chat_operations
+from toolrun.server.effect_routes import effect_operations
+from toolrun.server.event_routes import event_operations
 from toolrun.server.health_routes import health_operations
+from toolrun.server.history_routes import history_operations
+from toolrun.server.metric_routes import metric_operations
 from toolrun.server.openapi import document
 from toolrun.server.operation import ApiRequest, Operation
+from toolrun.server.report_routes import report_operations
 from toolrun.server.request_error import RequestError
+from toolrun.server.running_routes import running_operations
 from toolrun.server.static_files import StaticFiles
 from toolrun.server.tool_routes import tool_operations
+from toolrun.server.trust_routes import trust_operations
 from toolrun.text import show
 
 _PREFIX: Final = "/api/"
@@ -38,7 +46,15 @@ class HttpApi:
         self.operations: tuple[Operation, ...] = (
             *tool_operations(state),
             self._calls.operation,
+            *history_operations(state),
+            *running_operations(state),
+            *effect_operations(state),
             *approval_operations(state),
+            *trust_operations(state),
+            *chat_operations(state),
+            *event_operations(state),
+            *report_operations(state),
+            *metric_operations(state),
             *health_operations(state),
             Operation("GET", "/api/openapi.json", self._document, "This document", dict[str, Any]),
         )

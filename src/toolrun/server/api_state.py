@@ -15,6 +15,7 @@ from toolrun.json import dumps
 from toolrun.redaction import Redactor
 from toolrun.result import normalise
 from toolrun.runtime import Runtime
+from toolrun.server.prometheus import CallCounters
 from toolrun.server.request_error import RequestError
 from toolrun.server.running_calls import RunningCalls
 
@@ -28,16 +29,28 @@ class ApiState:
         self.runtime = runtime
         self.executor: ToolExecutor = runtime.executor
         self.running_calls = RunningCalls()
+        self.counters = CallCounters()
         self._redactor = Redactor(runtime.config.secrets.values())
 
     @contextmanager
     def observing(self) -> Iterator[None]:
         """Know of the calls."""
-        self.executor.observers.add(self.running_calls)
+        observers = self.executor.observers
+        for it in (self.running_calls, self.counters):
+            observers.add(it)
         try:
             yield
         finally:
-            self.executor.observers.remove(self.running_calls)
+            for it in (self.running_calls, self.counters):
+                observers.remove(it)
+
+    def is_ready(self) -> bool:
+        """Whether every server has been tried, and calls are not refused because they cannot be recorded."""
+        runtime = self.runtime
+        if not all(server.first_attempts_over.is_set() for server in runtime.servers):
+            return False
+        needs_journal = runtime.config.journal.enabled and runtime.config.journal.required
+        return not (needs_journal and self.executor.health().journal)
 
     def hide(self, value: Any) -> bytes:
         """The value as JSON text without the secrets of the project."""

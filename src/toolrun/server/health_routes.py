@@ -20,18 +20,9 @@ def health_operations(state: ApiState) -> list[Operation]:
         return {"status": "ok"}
 
     async def ready(request: ApiRequest) -> StatusAnswer | ApiAnswer:
-        return {"status": "ready"} if _is_ready(state) else ApiAnswer({"error": "not ready"}, 503)
+        return {"status": "ready"} if state.is_ready() else ApiAnswer({"error": "not ready"}, 503)
 
     return [
         Operation("GET", "/health", health, "Whether this process answers", StatusAnswer, is_public=True),
         Operation("GET", "/ready", ready, "Whether calls can be made", StatusAnswer, is_public=True),
     ]
-
-
-def _is_ready(state: ApiState) -> bool:
-    """Whether every server has been tried, and calls are not refused because they cannot be recorded."""
-    runtime = state.runtime
-    if not all(server.first_attempts_over.is_set() for server in runtime.servers):
-        return False
-    needs_journal = runtime.config.journal.enabled and runtime.config.journal.required
-    return not (needs_journal and runtime.executor.health().journal)

@@ -37,7 +37,7 @@ _ABOUT: Final = (
 
 def document(operations: Iterable[Operation]) -> Schema:
     """OpenAPI 3.1."""
-    parts = _Parts()
+    parts = _SharedSchemas()
     paths: dict[str, Any] = {}
     for it in operations:
         paths.setdefault(it.path, {})[it.method.lower()] = _operation(it, parts)
@@ -53,7 +53,7 @@ def document(operations: Iterable[Operation]) -> Schema:
     }
 
 
-class _Parts:
+class _SharedSchemas:
     """The schemas that operations share, by name."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class _Parts:
         return {"$ref": _REFERENCES.format(model=title)}
 
 
-def _operation(it: Operation, parts: _Parts) -> Schema:
+def _operation(it: Operation, parts: _SharedSchemas) -> Schema:
     failures = {**_EVERY, **(_WITH_BODY if it.body is not None or it.method == "POST" else {}), **it.failures}
     answers: dict[str, Any] = {"200": {"description": "As asked.", "content": _content(it, parts)}}
     for status, words in sorted(failures.items()):
@@ -91,7 +91,7 @@ def _operation(it: Operation, parts: _Parts) -> Schema:
     return found
 
 
-def _content(it: Operation, parts: _Parts) -> dict[str, Any]:
+def _content(it: Operation, parts: _SharedSchemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if isinstance(it.answer, str):
         content[it.answer] = {"schema": {"type": "string"}}

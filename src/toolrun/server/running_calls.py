@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, time_ns
 from typing import Final
@@ -42,14 +43,22 @@ class RunningCalls(Observer):
     def __init__(self) -> None:
         self._by_call: dict[Call, RunningCall] = {}
         self._numbers = itertools.count(1)
+        self.on_start: list[Callable[[RunningCall], object]] = []
+        self.on_end: list[Callable[[RunningCall, ToolResult], object]] = []
 
     def call_started(self, call: Call) -> None:
         age_us = int((perf_counter() - call.started) * 1_000_000)
         started_at = time_ns() // 1000 - age_us
-        self._by_call[call] = RunningCall(f"run-{next(self._numbers)}", call, asyncio.current_task(), started_at)
+        running = RunningCall(f"run-{next(self._numbers)}", call, asyncio.current_task(), started_at)
+        self._by_call[call] = running
+        for tell in self.on_start:
+            tell(running)
 
     def call_finished(self, call: Call, result: ToolResult) -> None:
-        self._by_call.pop(call, None)
+        running = self._by_call.pop(call, None)
+        if running is not None:
+            for tell in self.on_end:
+                tell(running, result)
 
     def all(self) -> list[RunningCall]:
         return list(self._by_call.values())

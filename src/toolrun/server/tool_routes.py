@@ -88,7 +88,7 @@ class CheckBody(TypedDict, total=False):
     arguments: dict[str, Any] | str | None
 
 
-class Ruling(TypedDict):
+class RulingView(TypedDict):
     """What the rules of [approval] say."""
 
     action: str
@@ -108,7 +108,7 @@ class CheckAnswer(TypedDict):
     message: str
     """What a model would read if the call is refused; else empty."""
     error_kind: str | None
-    approval: Ruling
+    approval: RulingView
     """Of a call that runs: whether somebody has to agree first."""
 
 
@@ -193,7 +193,7 @@ class _ToolRoutes:
         call, refusal, prepared = tried.call, tried.refusal, tried.prepared
         error = call.error
         problems = error.problems if isinstance(error, InvalidArgumentsError) else ()
-        approval: Ruling = {"action": "allow", "reason": ""}
+        approval: RulingView = {"action": "allow", "reason": ""}
         if refusal is None and prepared is not None and prepared.gate is not None:
             rules = rules_of(prepared.tool, prepared.settings, self._runtime.config.approval)
             ruling = rules.ruling(call.arguments, by_model=False)

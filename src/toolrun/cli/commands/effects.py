@@ -11,10 +11,11 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
-from toolrun.cli.past import arguments_of, cut, find_call, past_calls, time_of
+from toolrun.cli.past import cut, find_call, past_calls, time_of
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import show_id
 from toolrun.journal.history import PastCall
+from toolrun.journal.past_call import arguments_of, doubt_of
 from toolrun.journal.recorder import CallRecorder
 from toolrun.journal.settlement import person
 from toolrun.journal.stored_answer import write_answer
@@ -48,7 +49,7 @@ def command(context: click.Context, as_json: bool) -> int:
     with past_calls(options) as history:
         doubts = [(call, history.may_act(call)) for call in history.in_doubt()]
     if as_json:
-        output.json([{**call.to_dict(), "may_act": may_act, "known": _known(call)} for call, may_act in doubts])
+        output.json([{**call.to_dict(), "may_act": may_act, "known": doubt_of(call)} for call, may_act in doubts])
     elif doubts:
         columns = [
             Column("CALL", "dim"),
@@ -186,22 +187,7 @@ def _parse(text: str) -> JSON:
 
 
 def _row(call: PastCall, may_act: bool) -> tuple[str, ...]:
-    known = f"{_known(call)}, and it may still act" if may_act else _known(call)
+    known = f"{doubt_of(call)}, and it may still act" if may_act else doubt_of(call)
     if call.parent is not None:
         known = f"{known} (part of {show_id(call.parent)})"
     return (call.shown_id, time_of(call.at), call.tool, known, cut(call.arguments, 80))
-
-
-def _known(call: PastCall) -> str:
-    """What may have happened, in words."""
-    match call.error_kind:
-        case "timeout" if call.side_effects == "unknown":
-            return "its deadline passed while it ran"
-        case "cancelled":
-            return "it was cancelled while it ran"
-        case "worker_lost":
-            return "its worker died while it ran"
-        case None | "host_lost":
-            return "the program that ran it died"
-        case _:
-            return f"it failed and may have acted: {cut(call.error, 80)}"

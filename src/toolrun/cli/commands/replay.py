@@ -15,10 +15,11 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, terminal_safe
-from toolrun.cli.past import arguments_of, cut, duration_of, find_call, outcome_of, past_calls
+from toolrun.cli.past import cut, duration_of, find_call, outcome_of, past_calls
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import CallState, read_id
 from toolrun.journal.history import PastCall, open_history
+from toolrun.journal.past_call import arguments_of
 from toolrun.json import JSON
 from toolrun.result import render
 from toolrun.runtime import Runtime

@@ -11,27 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from importlib import import_module
 from time import monotonic, perf_counter
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.extra import missing
 from toolrun.logger import Indented, get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
 from toolrun.mcp.client.era_memory import EraMemory, Remembered
-from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError, TransportError
+from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
 from toolrun.mcp.client.session import MODERN, Listed, Session, WantedUpdates, answer
+from toolrun.mcp.client.session_end import end_task, loss_of, task_in_block
 from toolrun.mcp.client.stdio_channel import open_stdio
 from toolrun.text import section
 from toolrun.tools.context import current_call
 
 logger = get_logger("toolrun.mcp")
-
-T = TypeVar("T")
 
 _STABLE: Final = 10.0
 """Seconds after which the loss of a session counts as the first one again."""
@@ -83,6 +82,8 @@ class Supervisor:
         self.version = ""
         """The version of the protocol that the server speaks, once that is known."""
         self.info = ""
+        self.connections = 0
+        """How often it has been connected with."""
         self.first_attempts_over = asyncio.Event()
         """Set when the server is connected, or the first attempts have all failed."""
         self._on_listed = on_listed
@@ -105,13 +106,24 @@ class Supervisor:
         self._memory = EraMemory(server.cache, server.root, server.settings)
         self._ways: tuple[float | None, ...] = ()
         """The ways to ask the server for its era, which take turns while they fail: see `_ways_to_ask`."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {server.name}")
+        self._task = self._start()
+
+    def _start(self) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self._run(), name=f"MCP server {self.name}")
+
+    async def restart(self) -> None:
+        """End the session and what it runs on, and connect anew at once."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        self.latest_session, self.error, self.tail = None, "it is being restarted", ""
+        self._set_state(ConnectionState.CONNECTING)
+        self._task = self._start()
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait({self._task})
         for holder in tuple(self._leaving):
-            await _end(holder)
+            await end_task(holder)
         self._set_state(ConnectionState.CLOSED)
         self.first_attempts_over.set()
 
@@ -203,7 +215,7 @@ class Supervisor:
             await asyncio.wait({opened, holder}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             is_late = not opened.done() and not holder.done()
             if opened.done() and self._channel is not None and self.server.transport != "stdio":
-                async with _running(self._channel.lost.wait()) as lost:
+                async with task_in_block(self._channel.lost.wait()) as lost:
                     await asyncio.wait({holder, lost}, return_when=asyncio.FIRST_COMPLETED)
                 if not holder.done() and self._channel.loss is not None:
                     self._leaving.add(holder)
@@ -213,15 +225,15 @@ class Supervisor:
                 await asyncio.wait({holder})
         finally:
             if holder not in self._leaving:
-                await _end(holder)
-        loss = LostError(f"it was not ready within {limit:g} s") if is_late else _loss(holder)
+                await end_task(holder)
+        loss = LostError(f"it was not ready within {limit:g} s") if is_late else loss_of(holder)
         if self._channel is not None:
             loss.tail = loss.tail or self._channel.tail
         return loss
 
     def _left(self, holder: asyncio.Task[None]) -> None:
         self._leaving.discard(holder)
-        _loss(holder)  # somebody has to ask for the exception of a task
+        loss_of(holder)  # somebody has to ask for the exception of a task
 
     async def _hold(self, opened: asyncio.Future[None], failures: int) -> None:
         """Open a session, and stay in it until it ends."""
@@ -235,7 +247,7 @@ class Supervisor:
             self.version, self.info = session.version, session.info
             self._connected(session, tools, failures)
             opened.set_result(None)
-            async with _running(session.watch(self._changed.set, self._wanted_updates)):
+            async with task_in_block(session.watch(self._changed.set, self._wanted_updates)):
                 while await self._next_change(channel):
                     await self._list_again(session)
             raise channel.loss or LostError("the session ended")
@@ -289,6 +301,7 @@ class Supervisor:
         level = logging.WARNING if failures else logging.INFO
         self._log(level, f"MCP connection succeeded on attempt {failures + 1} ({about})")
         self.latest_session, self.error, self.tail = session, "", ""
+        self.connections += 1
         self._on_listed(self, tools)
         self._set_state(ConnectionState.CONNECTED)
         self.first_attempts_over.set()
@@ -298,7 +311,7 @@ class Supervisor:
 
     async def _next_change(self, channel: Channel) -> bool:
         """Wait until the tools change. False if the session has ended."""
-        async with _running(channel.lost.wait()) as lost, _running(self._changed.wait()) as changed:
+        async with task_in_block(channel.lost.wait()) as lost, task_in_block(self._changed.wait()) as changed:
             await asyncio.wait({lost, changed}, return_when=asyncio.FIRST_COMPLETED)
         self._changed.clear()
         return not channel.lost.is_set()
@@ -356,43 +369,3 @@ class Supervisor:
 
 def _ignore(uri: str) -> None:
     pass
-
-
-async def _end(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end, also if whoever waits is cancelled meanwhile."""
-    task.cancel()
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
-@asynccontextmanager
-async def _running(coroutine: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """A task that ends with the block."""
-    task = asyncio.get_running_loop().create_task(coroutine)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-def _loss(holder: asyncio.Task[None]) -> LostError:
-    """Why a session ended, whatever it raised."""
-    error = None if holder.cancelled() else holder.exception()
-    while isinstance(error, BaseExceptionGroup):  # the SDK's transports put everything into groups
-        error = error.exceptions[0]
-    if isinstance(error, LostError):
-        return error
-    if isinstance(error, TransportError):
-        return LostError(f"it answered {error.summary}")
-    if isinstance(error, RpcError):
-        return LostError(f"it answered with error {error.code}: {error.message}")
-    if error is not None and not isinstance(error, BadAnswerError | OSError):
-        logger.debug("a session ended with an unexpected exception", exc_info=error)
-    return LostError(str(error or "") or "the session ended")
