@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,56 @@ class Asked:
         answer = await self.client.post(path, json={} if body is None else body, headers=accept)
         assert answer.headers["content-type"] == "text/event-stream", answer.text
         return read_events(answer.text)
+
+
+class Listener:
+    """A client of a stream that stays open."""
+
+    def __init__(self) -> None:
+        self._parts: asyncio.Queue[bytes] = asyncio.Queue()
+        self._events: list[tuple[str, Any]] = []
+        self._text = ""
+        self.is_slow = asyncio.Event()
+        """Cleared, it reads nothing."""
+        self.is_slow.set()
+
+    async def next(self, name: str) -> Any:
+        """The data of the next event of that name; others are passed over."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                while self._events:
+                    found, data = self._events.pop(0)
+                    if found == name:
+                        return data
+                self._text += (await self._parts.get()).decode()
+                blocks, _, self._text = self._text.rpartition("\n\n")
+                self._events += read_events(blocks)
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        await self.is_slow.wait()
+        if message["type"] == "http.response.body":
+            self._parts.put_nowait(message["body"])
+
+
+@asynccontextmanager
+async def listening(api: HttpApi, path: str = "/api/events") -> AsyncIterator[Listener]:
+    """A client that reads events, and leaves at the end."""
+    listener, gone = Listener(), asyncio.Event()
+
+    async def receive() -> MutableMapping[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    serving = asyncio.create_task(api.before(_nothing_else)(scope, receive, listener.send))
+    try:
+        await listener.next("ready")
+        yield listener
+    finally:
+        listener.is_slow.set()
+        gone.set()
+        async with asyncio.timeout(LIMIT):
+            await serving
 
 
 def read_events(text: str) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from toolrun.errors import CallTimeoutError, InvalidArgumentsError, SideEffects
 from toolrun.execution.admission import Slot
 from toolrun.execution.body import Outcome
 from toolrun.execution.call_journal import CallJournal, KeyTakenError
-from toolrun.execution.deadline import Deadlines
+from toolrun.execution.deadline import Deadlines, StoppedError
 from toolrun.execution.prepared import PreparedTool
 from toolrun.text import shown_name
 from toolrun.tools.context import Call, CallKey
@@ -80,14 +80,17 @@ class _Start:
 
 
 async def _wait_cheaply(waiting: asyncio.Future[None], call: Call, deadlines: Deadlines) -> None:
-    """Without a timer for each call. Raises TimeoutError."""
+    """Without a timer for each call. Raises TimeoutError, or StoppedError."""
     start = _Start(waiting)
     deadlines.add(start, call)
     try:
-        outcome = await cast("asyncio.Future[object]", waiting)
+        outcome = await cast("asyncio.Future[tuple[object, BaseException] | None]", waiting)
     finally:
         deadlines.remove(start)
     if outcome is not None:
+        if isinstance(outcome[1], StoppedError):
+            outcome[1].side_effects = SideEffects.NOT_STARTED
+            raise outcome[1]
         raise TimeoutError
 
 

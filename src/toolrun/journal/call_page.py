@@ -27,7 +27,7 @@ OUTCOMES: Final = ("ok", "failed", "timeout", "cancelled", "refused", "in_doubt"
 
 _OUTCOME: Final = {
     "ok": "(call.state = 'done' OR (call.state = 'in_doubt' AND call.settled_as = 'done'))",
-    "running": "call.state = 'started'",
+    "running": "call.id IN (SELECT id FROM call WHERE state = 'started')",
     "refused": "call.state <> 'done' AND call.state = 'refused'",
     "in_doubt": "call.state = 'in_doubt' AND call.settled_as IS NULL",
     "timeout": "call.state <> 'done' AND call.error_kind = 'timeout' AND {ended}",

@@ -54,7 +54,7 @@ _WHERE: Final[Mapping[str, str]] = {
     "id": "call.id = :id",
     "parent": "call.parent = :parent",
     "unsettled": "call.state = 'in_doubt' AND call.settled_as IS NULL",
-    "started": "call.state = 'started'",
+    "started": "call.id IN (SELECT id FROM call WHERE state = 'started')",
     "open": "call.state IN ('in_doubt', 'started')",
 }
 """One condition for each question, with literals, so that SQLite finds the index that was made for it."""
@@ -265,6 +265,10 @@ class History:
             if dead.setdefault(call.process, not self._locks.is_alive(call.process)):
                 found.append(call)
         return sorted(found, key=lambda call: (call.at, call.id))
+
+    def doubts(self) -> list[int]:
+        """The ids of calls that are in doubt, without those of processes that have just died."""
+        return [id for (id,) in self._connection.execute(sql("doubts"))]
 
     def is_running(self, call: PastCall) -> bool:
         """Whether the process that runs the call is there."""

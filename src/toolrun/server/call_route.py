@@ -16,7 +16,7 @@ from typing import (
 
 from typing_extensions import TypedDict
 
-from toolrun.execution.approval import Caller, calling_as
+from toolrun.execution.approval import Answer, ApprovalRequest, Caller, calling_as
 from toolrun.mcp.call_key import HEADER, unquoted
 from toolrun.mcp.server.fast_path import Receive, Scope, Send
 from toolrun.processes.framing import LARGE
@@ -26,7 +26,7 @@ from toolrun.server.api_body import parse_body, read_body
 from toolrun.server.api_state import ApiState
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
-from toolrun.tools.context import Progress
+from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.protocol import is_seconds
 
 _PREFIX: Final = "/api/tools/"
@@ -162,14 +162,20 @@ class CallRoute:
             if watch.task is not None:
                 await watch.end()
 
-    async def execute(self, name: str, arguments: Any, options: dict[str, Any], **more: Any) -> ToolResult:
-        """Make the call. One with a key goes on if this is cancelled: its client repeats it, and wants its answer."""
-        if not options:
-            return await self._executor.execute(name, arguments, **more)
-        conversation = options.pop("conversation", None) or ""
-        with calling_as(Caller(is_model=False, conversation=conversation)):
-            calling = self._executor.execute(name, arguments, **options, **more)
-            if options.get("key") is None:
+    async def execute(
+        self, name: str, arguments: Any, options: dict[str, Any], on_progress: OnProgress | None = None
+    ) -> ToolResult:
+        """Make the call. One with a key goes on if this is cancelled: its client repeats it, and wants its answer.
+
+        Who is told of its progress can wait, also for the answer of a person.
+        """
+        if not options and on_progress is None:
+            return await self._executor.execute(name, arguments)
+        key, timeout = options.get("key"), options.get("timeout")
+        on_approval = None if on_progress is None else wait_for_answer
+        with calling_as(Caller(False, options.get("conversation") or "", on_approval)):
+            calling = self._executor.execute(name, arguments, timeout=timeout, on_progress=on_progress, key=key)
+            if key is None:
                 return await calling
             task = asyncio.create_task(calling)
         self._kept.add(task)
@@ -256,6 +262,12 @@ class _Stream:
     def _report(self, progress: Progress) -> None:
         self._reports.append(progress)
         self._news.set()
+
+
+async def wait_for_answer(request: ApprovalRequest) -> Answer | None:
+    """Somebody answers with /api/approvals, and then this is cancelled."""
+    await asyncio.Event().wait()
+    return None
 
 
 def envelope(result: ToolResult) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, oll
 from toolrun.clients.model_error import ModelError
 from toolrun.clients.turn_event import Done, Event, Text, ToolFinished, ToolProgress, ToolStarted
 from toolrun.errors import ConfigError, ToolrunError
-from toolrun.execution.approval import Answer, ApprovalRequest, Caller, calling_as
+from toolrun.execution.approval import Caller, calling_as
 from toolrun.json import JSON
 from toolrun.result import normalise
 from toolrun.server.api_answer import EventStream, Write
 from toolrun.server.api_state import ApiState
-from toolrun.server.call_route import envelope
+from toolrun.server.call_route import envelope, wait_for_answer
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
 
@@ -105,7 +105,7 @@ class _ChatRoutes:
 
         async def run(write: Write) -> None:
             try:
-                with calling_as(Caller(is_model=True, on_approval=_wait_for_answer)):
+                with calling_as(Caller(is_model=True, on_approval=wait_for_answer)):
                     await self._turn(client, conversation, body["message"], write)
             finally:
                 if conversation is not None:
@@ -158,12 +158,6 @@ class _ChatRoutes:
                     await _write(event, write)
         except (ModelError, ToolrunError) as error:
             await write("error", {"error": str(error)})
-
-
-async def _wait_for_answer(request: ApprovalRequest) -> Answer | None:
-    """Somebody answers with /api/approvals, and then this is cancelled."""
-    await asyncio.Event().wait()
-    return None
 
 
 async def _write(event: Event, write: Write) -> None:

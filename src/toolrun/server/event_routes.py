@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolrun.journal.history import History
 from toolrun.server.api_answer import EventStream, Write
 from toolrun.server.api_state import ApiState
 from toolrun.server.event_hub import EventHub
@@ -18,7 +17,7 @@ def event_operations(state: ApiState) -> list[Operation]:
         if runtime.approvals is not None:
             found["approval"] = [(it.id, it.state) for it in await runtime.approvals.open()]
         if runtime.journal is not None:
-            found["effects"] = await state.read(_doubts)
+            found["effects"] = await state.read(lambda history: history.doubts())
         health = runtime.executor.health()
         servers = [(it.name, it.state, it.error) for it in runtime.servers]
         workers = [(id(worker), worker.state) for _, _, worker in workers_of(state)]
@@ -57,7 +56,3 @@ def event_operations(state: ApiState) -> list[Operation]:
             },
         )
     ]
-
-
-def _doubts(history: History) -> list[int]:
-    return [it.id for it in history.in_doubt()]

@@ -11,7 +11,7 @@ from typing import Final
 
 from toolrun.execution.observer import Observer
 from toolrun.result import ToolResult
-from toolrun.tools.context import Call, Progress
+from toolrun.tools.context import Call, OnProgress, Progress
 
 _STOPPED_BY: Final = "a client of the HTTP API"
 
@@ -51,6 +51,8 @@ class RunningCalls(Observer):
         started_at = time_ns() // 1000 - age_us
         running = RunningCall(f"run-{next(self._numbers)}", call, asyncio.current_task(), started_at)
         self._by_call[call] = running
+        if call.on_progress is not None:
+            call.on_progress = _noting(running, call.on_progress)
         for tell in self.on_start:
             tell(running)
 
@@ -69,6 +71,14 @@ class RunningCalls(Observer):
     def of_task(self, task: asyncio.Task[object]) -> RunningCall | None:
         """The call that a task waits for."""
         return next((it for it in self._by_call.values() if it.task is task and it.call.parent is None), None)
+
+
+def _noting(running: RunningCall, on_progress: OnProgress) -> OnProgress:
+    def note(progress: Progress) -> None:
+        running.progress = progress
+        on_progress(progress)
+
+    return note
 
 
 def stop(running: RunningCall) -> bool:

@@ -174,9 +174,8 @@ SELECT call.id, tool.name, tool.source, call.at, call.process, call.state, call.
   call.attempt, call.worker, call.repairs IS NOT NULL, call.dropped IS NOT NULL, substr(call.arguments, 1, 200),
   substr(call.result, 1, 200), substr(call.error, 1, 200)
 FROM call JOIN tool ON tool.id = call.tool
-WHERE {where}
-ORDER BY call.at DESC, call.id DESC
-LIMIT :limit;
+WHERE call.id IN (SELECT call.id FROM call WHERE {where} ORDER BY call.at DESC, call.id DESC LIMIT :limit)
+ORDER BY call.at DESC, call.id DESC;
 
 -- name: end_of_scan
 -- Where a search that looks at so many calls stops.
@@ -214,6 +213,9 @@ SELECT pid, boot FROM process WHERE id = ?;
 SELECT process, started_at, ended_at, calls, reason FROM gap
 WHERE ended_at >= ?1 AND started_at < ?2
 ORDER BY started_at, id;
+
+-- name: doubts
+SELECT id FROM call WHERE state = 'in_doubt' AND settled_as IS NULL ORDER BY at;
 
 -- name: doubt_of
 SELECT state, settled_as, settled_by, settled_at FROM call WHERE id = ?;
