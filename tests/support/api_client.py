@@ -87,7 +87,7 @@ async def listening(api: HttpApi, path: str = "/api/events") -> AsyncIterator[Li
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
-    serving = asyncio.create_task(api.before(_nothing_else)(scope, receive, listener.send))
+    serving = asyncio.ensure_future(api.before(_nothing_else)(scope, receive, listener.send))
     try:
         await listener.next("ready")
         yield listener

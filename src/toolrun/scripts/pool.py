@@ -119,6 +119,7 @@ class Pool:
     def replace(self, worker: PooledWorker, *, is_forced: bool = False) -> None:
         """End a worker when its last call has ended, or now. The next call that needs one starts another."""
         if is_forced or worker.state is not WorkerState.READY:
+            self.worker_failed(worker)
             worker.kill()
         else:
             self.worker_outdated(worker)

@@ -154,7 +154,7 @@ async def leave(api: Asked, body: dict[str, Any]) -> None:
 
     path = "/api/tools/stubborn/call"
     scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
-    serving = asyncio.create_task(api.api.before(nothing_else)(scope, receive, send))
+    serving = asyncio.ensure_future(api.api.before(nothing_else)(scope, receive, send))
     await running(api, 1)
     gone.set()
     async with asyncio.timeout(LIMIT):
