@@ -233,15 +233,6 @@ class ToolExecutor:
             definitions=() if self.pending_tools is None else tuple(self.pending_tools.changed_definitions()),
         )
 
-    def stop(self, call: Call, by: str) -> bool:
-        """End a call with an answer that says who stopped it. False if it neither runs nor waits for its turn."""
-        state = None if call.loop is None else self._states.get(call.loop)
-        return state is not None and state.stop(call, by)
-
-    def queued_calls(self) -> set[Call]:
-        """The calls that wait for their turn."""
-        return {it.call for state in self._states.values() for it in state.limiter.waiting if it.call is not None}
-
     async def close(self) -> None:
         """Cancel what runs on this loop, wait a moment for it to end, and let the threads go."""
         closing = self._states.pop(asyncio.get_running_loop(), None)

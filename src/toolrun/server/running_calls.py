@@ -7,13 +7,10 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, time_ns
-from typing import Final
 
 from toolrun.execution.observer import Observer
 from toolrun.result import ToolResult
 from toolrun.tools.context import Call, OnProgress, Progress
-
-_STOPPED_BY: Final = "a client of the HTTP API"
 
 
 @dataclass(slots=True)
@@ -79,10 +76,3 @@ def _noting(running: RunningCall, on_progress: OnProgress) -> OnProgress:
         on_progress(progress)
 
     return note
-
-
-def stop(running: RunningCall) -> bool:
-    """End a call with an answer that says so. False if it neither runs nor waits for its turn."""
-    host = running.call.host
-    end = getattr(host, "stop", None)
-    return end is not None and bool(end(running.call, _STOPPED_BY))

@@ -20,10 +20,11 @@ from toolrun.server.call_view import CallRow, summary_of, view_row
 from toolrun.server.history_routes import MISSING_CALL, find_call
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
-from toolrun.server.running_calls import RunningCall, stop
+from toolrun.server.running_calls import RunningCall
 from toolrun.tools.context import Call
 from toolrun.tools.effects import Effects
 
+_STOPPED_BY: Final = "a client of the HTTP API"
 _HOW: Final = 'set: {"set": {NAME: VALUE}}'
 
 
@@ -124,7 +125,7 @@ class _RunningRoutes:
     async def running(self, request: ApiRequest) -> RunningAnswer:
         calls = self._state.running_calls.all()
         ids = {it.call: it.id for it in calls}
-        queued = self._runtime.executor.queued_calls()
+        queued = {it.call for it in self._runtime.executor.loop_state().limiter.waiting}
 
         def parent_of(call: Call) -> str | None:
             return None if call.parent is None else ids.get(call.parent)
@@ -139,7 +140,7 @@ class _RunningRoutes:
         running = self._state.running_calls.get(id)
         if running is None:
             raise RequestError(404, f"no call {id} runs; GET /api/running lists those that do")
-        if not stop(running):
+        if not self._runtime.executor.loop_state().stop(running.call, _STOPPED_BY):
             waits = running.call.phase or "its approval, or for what its tool needs"
             raise RequestError(409, f"call {id} does not run yet: it waits for {waits}")
         return {"state": "stopped"}

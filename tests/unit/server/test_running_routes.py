@@ -118,7 +118,9 @@ async def test_a_call_that_does_not_run_is_not_stopped(api: Asked) -> None:
 
 async def test_events_name_the_call_that_a_client_can_stop(api: Asked) -> None:
     calling = asyncio.create_task(api.events("/api/tools/endless/call"))
-    [call] = await running(api, 1)
+    async with asyncio.timeout(LIMIT):
+        while (call := (await running(api, 1))[0])["progress"] is None:
+            pass  # the body has begun, and its report is on the way
     await api.post(f"/api/calls/{call['id']}/cancel")
     events = await calling
     assert events[0] == ("started", {"call": call["id"]})
