@@ -90,7 +90,7 @@ class Script:
         self._version = version
         self._engine = services.engine_of(self.name)
         self.pool = self._new_pool(version)
-        self._retired: set[Pool] = set()
+        self.retired: set[Pool] = set()
         """Those whose last calls have not ended."""
         self._is_changing = self._must_be_read = False
         """Whether the file may be half saved; whether the version in use is older than the file."""
@@ -114,11 +114,6 @@ class Script:
     def environment(self) -> Path | None:
         """The interpreter of its environment, if it is made."""
         return self._services.environments.known(self._version.requirements)
-
-    @property
-    def pools(self) -> list[Pool]:
-        """That of its version, and those of older ones whose last calls have not ended."""
-        return [self.pool, *self._retired]
 
     @property
     def declared(self) -> Declared:
@@ -182,7 +177,7 @@ class Script:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self._retired)))
+        await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self.retired)))
 
     def look(self, now: float) -> bool:
         """Notice an edit of the file, but look at it only so often. Whether the file is certainly the one in use."""
@@ -247,8 +242,8 @@ class Script:
         if version.sha256 == self._version.sha256:
             return
         logger.info("%s was edited: the next calls use the new version", self.path)
-        self._retired.add(self.pool)
-        self.pool.retire(self._retired.discard)
+        self.retired.add(self.pool)
+        self.pool.retire(self.retired.discard)
         self._version, self.pool = version, self._new_pool(version)
         if self._is_described:
             self._is_described = False

@@ -209,7 +209,7 @@ def workers_of(state: ApiState) -> Iterator[tuple[str, Pool, PooledWorker]]:
     for script in runtime.scripts:
         path = script.path
         label = str(path.relative_to(root) if path.is_relative_to(root) else path)
-        for pool in script.pools:
+        for pool in (script.pool, *script.retired):
             yield from ((label, pool, worker) for worker in pool.workers)
     isolated = runtime.executor.loop_state().isolated
     if isolated is not None:
