@@ -6,7 +6,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { on } from "./live.js";
 import { State } from "./parts.js";
 import { running } from "./state.js";
-import { fill, OUTCOMES, readStats } from "./stats.js";
+import { fill, OUTCOMES, sumsOf } from "./stats.js";
 
 const BARS = 60;
 const HEIGHT = 30;
@@ -15,17 +15,11 @@ const AGAIN = 5000;
 /** @param {{filters: Record<string, string>, choose: (outcome: string) => void, outcomes: string[]}} props */
 export function Bars({ filters, choose, outcomes }) {
   const hours = Number(filters.hours) || 24;
-  const [sums, setSums] = useState(/** @type {Record<string, number>} */ ({}));
   const [series, setSeries] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
-    const read = () => {
-      const since = Math.floor(Date.now() / 1000) - hours * 3600;
-      const about = { tool: filters.tool, since };
-      get("/api/stats", filters.hours ? about : { tool: filters.tool }, stop.signal).then((found) => setSums(summed(found)), () => undefined);
-      get("/api/series", { ...about, step: (hours * 3600) / BARS }, stop.signal).then(setSeries, () => undefined);
-    };
+    const read = () => void get("/api/series", { tool: filters.tool, since: `${hours}h`, step: (hours * 3600) / BARS }, stop.signal).then(setSeries, () => undefined);
     read();
     const end = on("call", () => {
       timer ||= setTimeout(() => {
@@ -39,24 +33,14 @@ export function Bars({ filters, choose, outcomes }) {
       end();
     };
   }, [filters.tool, filters.hours]);
+  const sums = sumsOf(series);
   /** @type {Record<string, number>} */
-  const numbers = { ...sums, running: running.value.size };
-  return html`<div class="chips" role="group" aria-label="Outcome">${outcomes
+  const numbers = { ...sums.outcomes, running: running.value.length };
+  return html`<div class="chips" role="group" aria-label="Outcome, of the last ${hours} hours">${outcomes
       .filter((name) => numbers[name] || filters.outcome === name || ["running", "ok", "failed"].includes(name))
-      .map((name) => html`<button type="button" class="chip" key=${name} aria-pressed=${filters.outcome === name ? "true" : "false"} onClick=${() => choose(name)}><${State} state=${name} /><b>${count(numbers[name] ?? 0)}</b></button>`)}</div>
-    ${series && html`<${Histogram} series=${series} hours=${hours} />`}`;
-}
-
-/** @param {any} answer @returns {Record<string, number>} */
-function summed(answer) {
-  /** @type {Record<string, number>} */
-  const sums = { repaired: 0 };
-  for (const raw of answer.tools ?? answer.stats ?? []) {
-    const stats = readStats(raw);
-    sums.repaired = (sums.repaired ?? 0) + stats.repaired;
-    for (const [name, number] of Object.entries(stats.outcomes)) sums[name] = (sums[name] ?? 0) + number;
-  }
-  return sums;
+      .map((name) => html`<button type="button" class="chip" key=${name} aria-pressed=${filters.outcome === name ? "true" : "false"} onClick=${() => choose(name)}><${State} state=${name} /><b>${count(numbers[name] ?? 0)}</b></button>`)}
+      ${sums.repaired > 0 && html`<span class="soft figures"><${State} state="repaired" word="${count(sums.repaired)} repaired" /></span>`}</div>
+    ${sums.calls > 0 && html`<${Histogram} series=${series} hours=${hours} />`}`;
 }
 
 /** @param {{series: any, hours: number}} props */

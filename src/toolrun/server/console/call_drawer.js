@@ -1,7 +1,7 @@
 // @ts-check
 /** One call in full: when what happened, what was sent and what ran, the answer, the log, the calls that it made. */
 import { ApiError, get, post, words } from "./api.js";
-import { durationText, inline, plural, seconds } from "./format.js";
+import { inline } from "./format.js";
 import { Json } from "./json_view.js";
 import { useKeys } from "./keys.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
@@ -10,6 +10,7 @@ import { Copy, Icon, Note, Problem, Repairs, State, Tabs, Time, Took } from "./p
 import { href } from "./router.js";
 import { KINDS, readRow } from "./rows.js";
 import { Answer } from "./run.js";
+import { running } from "./state.js";
 import { Timeline } from "./timeline.js";
 
 /** @param {{id: string, close: () => void, link: (id: string) => string}} props */
@@ -49,22 +50,21 @@ const Close = ({ close }) => html`<button type="button" class="btn small quiet p
 function Whole({ raw, close, link }) {
   const row = readRow(raw);
   const isRunning = row.outcome === "running" || row.outcome === "queued";
-  const sent = raw.sent ?? raw.original ?? raw.arguments;
+  const { sent } = raw;
   const [again, notice] = useReplay(row.id, row.tool, link);
   return html`<header>
       <div class="row"><h2 class="title cut">${row.tool}</h2><span class="push row">
         ${isRunning ? html`<${Cancel} id=${row.id} />` : again}
         <a class="btn small not-phone" href=${href("try", row.tool, { arguments: typeof sent === "string" ? sent : JSON.stringify(sent ?? {}) })}><${Icon} name="edit" />Edit and run</a></span><${Close} close=${close} /></div>
-      <div class="row wrap"><${State} state=${row.outcome} word=${row.word} /><${Repairs} number=${row.repairs} words=${true} />${!isRunning && html`<${Took} ms=${row.ms} />`}<span class="dim"><${Time} at=${row.at} exact=${true} /></span><code class="dim">${row.id}</code></div>
+      <div class="row wrap"><${State} state=${row.outcome} word=${row.word} /><${Repairs} number=${raw.repairs.length} words=${true} />${!isRunning && html`<${Took} ms=${row.ms} />`}<span class="dim"><${Time} at=${row.at} exact=${true} /></span><code class="dim">${row.id}</code></div>
       ${notice}
     </header>
     <div class="in">
-      ${row.outcome === "in_doubt" && !raw.settled_as && html`<${Note} kind="waiting" icon="in-doubt"><b>It is not known whether it happened.</b> <a href="#/effects">Settle it</a><//>`}
+      ${row.outcome === "in_doubt" && html`<${Note} kind="waiting" icon="in-doubt"><b>It is not known whether it happened.</b> <a href="#/effects">Settle it</a><//>`}
       <${Timeline} raw=${raw} row=${row} />
       <${Arguments} raw=${raw} sent=${sent} />
       <${Outcome} raw=${raw} />
-      ${(raw.children ?? []).length > 0 && html`<section class="sect"><h2>Child calls</h2><table class="bare"><tbody>${raw.children.map((/** @type {any} */ child) => html`<${Child} key=${child.id ?? child} child=${child} link=${link} />`)}</tbody></table></section>`}
-      ${(raw.logs ?? []).length > 0 && html`<${Logs} logs=${raw.logs} at=${row.at} />`}
+      ${raw.children.length > 0 && html`<section class="sect"><h2>Child calls</h2><table class="bare"><tbody>${raw.children.map((/** @type {any} */ child) => html`<${Child} key=${child.id} child=${child} link=${link} />`)}</tbody></table></section>`}
       <${About} raw=${raw} link=${link} />
     </div>`;
 }
@@ -72,7 +72,9 @@ function Whole({ raw, close, link }) {
 /** @param {{id: string}} props */
 function Cancel({ id }) {
   const [said, say] = useState("");
-  const cancel = () => post(`/api/calls/${encodeURIComponent(id)}/cancel`, {}).then(() => say("Cancelling"), (error) => say(words(error)));
+  const call = running.value.find((it) => it.recorded_as === id);
+  if (!call) return html`<span class="dim">another program runs it</span>`;
+  const cancel = () => post(`/api/calls/${call.id}/cancel`, {}).then(() => say("Cancelling"), (error) => say(words(error)));
   return html`<button type="button" class="btn small" disabled=${said === "Cancelling"} onClick=${cancel}>${said || "Cancel"}</button>`;
 }
 
@@ -81,19 +83,22 @@ function Cancel({ id }) {
  * @param {string} id @param {string} tool @param {(id: string) => string} link @returns {[unknown, unknown]}
  */
 function useReplay(id, tool, link) {
-  const [said, say] = useState(/** @type {{state: "" | "running" | "asks" | "done" | "problem", text: string}} */ ({ state: "", text: "" }));
+  const [said, say] = useState(/** @type {{state: "" | "running" | "asks" | "same" | "different" | "problem", text: string}} */ ({ state: "", text: "" }));
   const replay = async (/** @type {boolean} */ confirm) => {
     say({ state: "running", text: "" });
     try {
       const answer = await post(`/api/calls/${encodeURIComponent(id)}/replay`, confirm ? { confirm: true } : {});
-      say({ state: "done", text: answer.envelope?.recorded_as ?? answer.recorded_as ?? answer.id ?? answer.call ?? "" });
+      say({ state: answer.same ? "same" : "different", text: answer.after.id });
     } catch (error) {
       say({ state: error instanceof ApiError && error.status === 409 && !confirm ? "asks" : "problem", text: words(error) });
     }
   };
   useKeys({ r: () => void replay(false) });
   const button = html`<button type="button" class="btn small" disabled=${said.state === "running"} onClick=${() => replay(false)}><${Icon} name="again" />${said.state === "running" ? "Replaying" : "Replay"}</button>`;
-  if (said.state === "done") return [button, html`<p role="status">It ran again as <a href=${link(said.text)}>${said.text || "another call"}</a>.</p>`];
+  if (said.state === "same" || said.state === "different") {
+    const what = said.state === "same" ? "with the same answer" : "with another answer";
+    return [button, html`<p role="status">It ran again as <a href=${link(said.text)}>${said.text}</a>, ${what}.</p>`];
+  }
   if (said.state !== "asks" && said.state !== "problem") return [button, null];
   return [
     button,
@@ -104,7 +109,7 @@ function useReplay(id, tool, link) {
 
 /** @param {{raw: any, sent: any}} props */
 function Arguments({ raw, sent }) {
-  const ran = raw.run ?? raw.arguments;
+  const ran = raw.arguments;
   const repairs = raw.repairs ?? [];
   const dropped = new Set(raw.dropped ?? []);
   if (!isObject(sent) || !isObject(ran)) {
@@ -129,12 +134,11 @@ function pairs(sent, ran, repairs, dropped) {
   /** @type {Map<string, string[]>} */
   const whys = new Map();
   for (const it of repairs) {
-    const before = it.before ?? it.from;
-    const after = it.after ?? it.to;
+    const { before, after } = it;
     const name = String(it.path ?? "").split(/[.[]/)[0] ?? "";
     if (typeof before === "string" && typeof after === "string" && before in sent && after in ran && !(before in ran)) renamed.set(before, after);
     const key = typeof after === "string" && renamed.has(before) ? after : (renamed.get(name) ?? name);
-    whys.set(key, [...(whys.get(key) ?? []), it.reason ?? it.why ?? ""]);
+    whys.set(key, [...(whys.get(key) ?? []), it.reason]);
   }
   const names = [...new Set([...Object.keys(sent).map((name) => renamed.get(name) ?? name), ...Object.keys(ran)])];
   const back = new Map([...renamed].map(([from, to]) => [to, from]));
@@ -144,7 +148,7 @@ function pairs(sent, ran, repairs, dropped) {
     const is = name in ran ? `${name}: ${inline(ran[name])}` : undefined;
     if (is === undefined && (dropped.has(from) || dropped.has(name))) return { sent: was, ran: is, state: "refused", why: "dropped, not a parameter" };
     if (was === is) return { sent: was, ran: is, state: "", why: "" };
-    const why = whys.get(name)?.join(", ") || (was === undefined ? "added" : is === undefined ? "not passed on" : (repairs[0]?.reason ?? repairs[0]?.why ?? "changed"));
+    const why = whys.get(name)?.join(", ") || (was === undefined ? "added" : is === undefined ? "not passed on" : (repairs[0]?.reason ?? "changed"));
     return { sent: was, ran: is, state: "repaired", why };
   });
 }
@@ -159,25 +163,16 @@ function Outcome({ raw }) {
   return html`<section class="sect"><h2>Result</h2>
     ${raw.error_kind && html`<p class="soft">${KINDS[raw.error_kind] ?? raw.error_kind}</p>`}
     <${Tabs} label="Result and record" tabs=${[
-      { id: "answer", name: raw.error ? "Error" : "Answer", panel: () => html`<${Answer} value=${raw.result} error=${raw.error} content=${raw.content ?? []} />` },
-      { id: "envelope", name: "Envelope", panel: () => html`<${Json} value=${raw.envelope ?? envelope} label="Envelope" />` },
+      { id: "answer", name: raw.error ? "Error" : "Answer", panel: () => html`<${Answer} value=${raw.result} error=${raw.error} />` },
+      { id: "envelope", name: "Envelope", panel: () => html`<${Json} value=${envelope} label="Envelope" />` },
       { id: "record", name: "Record", panel: () => html`<${Json} value=${raw} label="Everything that the journal has" />` },
     ]} /></section>`;
 }
 
 /** @param {{child: any, link: (id: string) => string}} props */
 function Child({ child, link }) {
-  if (typeof child === "string") return html`<tr><td><a href=${link(child)}>${child}</a></td></tr>`;
   const row = readRow(child);
   return html`<tr><td class="nowrap"><${State} state=${row.outcome} /></td><td><a href=${link(row.id)}><code>${row.tool}</code></a></td><td class="num"><${Took} ms=${row.ms} /></td></tr>`;
-}
-
-/** @param {{logs: any[], at: number}} props */
-function Logs({ logs, at }) {
-  return html`<section class="sect"><div class="row"><h2>Log</h2><span class="dim push">${plural(logs.length, "line")}</span></div><ul class="logs" tabindex="0" aria-label="Log">${logs.map((line) => {
-    const offset = line.at === undefined ? null : (seconds(line.at) - at) * 1000;
-    return html`<li><time>${offset === null ? "" : `+${durationText(Math.max(0, offset))}`}</time><span>${line.level ?? ""}</span><span>${line.message ?? line.text ?? (typeof line === "string" ? line : inline(line))}</span></li>`;
-  })}</ul></section>`;
 }
 
 /** @param {{raw: any, link: (id: string) => string}} props */
@@ -186,14 +181,14 @@ function About({ raw, link }) {
     ["Asked by", raw.consumer],
     ["Conversation", raw.conversation && html`<a href=${href("calls", "", { conversation: raw.conversation })}>${raw.conversation}</a>`],
     ["Part of", raw.parent && html`<a href=${link(raw.parent)}>${raw.parent}</a>`],
-    ["Source", raw.source && (typeof raw.source === "string" ? raw.source : raw.source.name)],
-    ["Ran in", [raw.place, raw.worker && `worker ${raw.worker}`].filter(Boolean).join(", ")],
+    ["Source", raw.source],
+    ["Worker", raw.worker],
     ["Effects", raw.effects ?? "not declared"],
     ["Side effects", raw.side_effects],
     ["Sent as", raw.idempotency_key && html`<code>${raw.idempotency_key}</code>`],
     ["Attempt", raw.attempt > 1 && raw.attempt],
-    ["Caller's id", raw.given_id && html`<code>${raw.given_id}</code>`],
-    ["Definition", raw.definition && html`<code>${String(raw.definition).slice(0, 12)}</code>`],
+    ["Caller's id", raw.caller_id && html`<code>${raw.caller_id}</code>`],
+    ["Settled", raw.settlement && [html`<${Time} at=${raw.settlement.at} />`, ` ${raw.settlement.settled_as.replace("_", " ")}`, raw.settlement.by && ` by ${raw.settlement.by.replace("person:", "")}`]],
     ["Approval", raw.approval && (typeof raw.approval === "object" ? [raw.approval.state, raw.approval.answered_by && ` by ${raw.approval.answered_by}`] : `request ${raw.approval}`)],
   ].filter(([, value]) => value);
   return html`<section class="sect"><h2>Where and who</h2><dl class="meta">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>`;

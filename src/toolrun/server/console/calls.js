@@ -21,7 +21,7 @@ const ROW = 28;
 const PHONE_ROW = 53;
 /** Milliseconds that new rows are gathered before the list is drawn again. */
 const GATHER = 120;
-const OUTCOMES = ["running", "ok", "repaired", "refused", "failed", "timeout", "in_doubt", "cancelled"];
+const OUTCOMES = ["running", "ok", "refused", "failed", "timeout", "in_doubt", "cancelled"];
 const SPANS = { "1": "Last hour", "24": "Last 24 hours", "168": "Last 7 days", "": "All" };
 const FILTERS = ["q", "tool", "outcome", "consumer", "conversation", "hours"];
 
@@ -49,7 +49,7 @@ export function Page() {
       <${Filters} filters=${filters} set=${set} paused=${paused} setPaused=${setPaused} />
       ${problem && html`<div class="lost"><${Problem}>${problem}<//></div>`}
       ${fresh.count > 0 && html`<button type="button" class="fresh" onClick=${fresh.show}>${count(fresh.count)} new</button>`}
-      ${!rows.length && isWhole ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
+      ${!rows.length && isWhole && !list.value.next ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
       <${Foot} rows=${rows} />
     </section>
     ${id && html`<${Drawer} key=${id} id=${id} close=${() => go(href("calls", "", filters))} link=${(/** @type {string} */ call) => href("calls", call, filters)} />`}
@@ -57,9 +57,8 @@ export function Page() {
 }
 
 /** @param {Record<string, string>} filters */
-function question(filters) {
-  const { hours, outcome, ...rest } = filters;
-  return { ...rest, ...(outcome === "repaired" ? { repaired: "true" } : { outcome }), ...(hours ? { since: Math.floor(Date.now() / 1000) - Number(hours) * 3600 } : {}) };
+function question({ hours, ...rest }) {
+  return { ...rest, since: hours ? `${hours}h` : "" };
 }
 
 /** Reads the rows that fit, and adds what happens. @param {Record<string, string>} filters @param {boolean} paused */
@@ -135,17 +134,17 @@ function mergedRows(rows, added) {
 function fits(row, filters) {
   const { q = "", tool, outcome, consumer, conversation } = filters;
   if (tool && row.tool !== tool) return false;
-  if (outcome && (outcome === "repaired" ? !row.repairs : row.outcome !== outcome)) return false;
+  if (outcome && row.outcome !== outcome) return false;
   if (consumer && row.consumer !== consumer) return false;
   if (conversation && row.raw.conversation !== conversation) return false;
-  return !q || `${row.id} ${row.tool} ${JSON.stringify(row.args)}`.toLowerCase().includes(q.toLowerCase());
+  return !q || `${row.id} ${row.tool} ${row.args} ${row.raw.result} ${row.raw.error}`.toLowerCase().includes(q.toLowerCase());
 }
 
 /** @param {string} key @param {Record<string, string>} filters @param {AbortSignal} stop */
 async function readFirst(key, filters, stop) {
   try {
     const found = await get("/api/calls", { ...question(filters), limit: PAGE }, stop);
-    list.value = { key, rows: found.calls.map(readRow), next: found.next ?? null, isWhole: true, problem: "" };
+    list.value = { key, rows: found.calls.map(readRow), next: found.next, isWhole: true, problem: "" };
   } catch (error) {
     if (!stop.aborted) list.value = { ...list.value, problem: words(error) };
   }
@@ -160,7 +159,7 @@ async function readMore(filters) {
   isReading = true;
   try {
     const found = await get("/api/calls", { ...question(filters), limit: PAGE, before: next });
-    if (list.value.key === key) list.value = { ...list.value, rows: [...list.value.rows, ...found.calls.map(readRow)], next: found.next ?? null };
+    if (list.value.key === key) list.value = { ...list.value, rows: [...list.value.rows, ...found.calls.map(readRow)], next: found.next };
   } catch {
     // It is asked for again when one scrolls on.
   } finally {
@@ -172,7 +171,7 @@ async function readMore(filters) {
 function Filters({ filters, set, paused, setPaused }) {
   return html`<div class="bars">
     <div class="row wrap">
-      <input class="input grow" data-filter placeholder="Filter by tool, argument or call" aria-label="Filter by tool, argument or call" value=${filters.q} onInput=${(/** @type {any} */ event) => set({ q: event.target.value })} />
+      <input class="input grow" data-filter placeholder="Filter by argument, result or error" aria-label="Filter by argument, result or error" value=${filters.q} onInput=${(/** @type {any} */ event) => set({ q: event.target.value })} />
       <select class="input pick" aria-label="Tool" value=${filters.tool} onChange=${(/** @type {any} */ event) => set({ tool: event.target.value })}><option value="">Any tool</option>${(tools.value ?? []).map((tool) => html`<option value=${tool.name}>${tool.name}</option>`)}</select>
       <select class="input pick" aria-label="Time" value=${filters.hours} onChange=${(/** @type {any} */ event) => set({ hours: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => Number(a) - Number(b)).map(([hours, name]) => html`<option value=${hours}>${name}</option>`)}</select>
       ${["consumer", "conversation"].map((name) => filters[name] && html`<button type="button" class="chip" aria-pressed="true" onClick=${() => set({ [name]: "" })}>${name === "consumer" ? "asked by" : "conversation"} ${filters[name]}<${Icon} name="close" /><span class="sr">drop this filter</span></button>`)}
@@ -203,9 +202,10 @@ function Rows({ rows, chosen, open, atTop }) {
   useEffect(() => reveal(box.current, at * height, height), [chosen]);
   const first = Math.max(0, Math.floor(view.top / height) - OVERSCAN);
   const end = Math.min(rows.length, Math.ceil((view.top + view.height) / height) + OVERSCAN);
+  const { next } = list.value; // of a search, which may find nothing on a page
   useEffect(() => {
     if (end > rows.length - PAGE / 2) void readMore(JSON.parse(list.value.key || "{}"));
-  }, [end, rows.length]);
+  }, [end, rows.length, next]);
   return html`<div class="tablebox" ref=${box} onScroll=${measure}>
     <table role="table" aria-label="Calls, the newest first" aria-rowcount=${list.value.next ? -1 : rows.length + 1}>
       <thead role="rowgroup"><tr role="row" aria-rowindex="1">${[["c-time", "Started"], ["c-out", "Outcome"], ["c-tool", "Tool"], ["c-args", "Arguments as run"], ["c-rep", html`<span class="sr">Repairs</span>`], ["c-by", "Asked by"], ["c-dur num", "Took"]].map(([kind, title]) => html`<th role="columnheader" scope="col" class=${kind}>${title}</th>`)}</tr></thead>
@@ -235,7 +235,7 @@ function Row({ row, number, isChosen, open }) {
     <td role="cell"><${State} state=${row.outcome} /></td>
     <td role="cell"><code>${row.tool}</code></td>
     <td role="cell"><code class="soft">${brief(row.args)}</code></td>
-    <td role="cell"><${Repairs} number=${row.repairs} /></td>
+    <td role="cell"><${Repairs} number=${row.repaired} /></td>
     <td role="cell" class="soft">${row.consumer}</td>
     <td role="cell" class="num">${row.outcome === "running" ? html`<span class="dim">–</span>` : html`<${Took} ms=${row.ms} />`}</td>
   </tr>`;

@@ -110,7 +110,7 @@ function bars(plot, series, first, last) {
 export function stacked(series) {
   const sums = series.times.map(() => 0);
   const layers = OUTCOMES.map((name) => series.times.map((/** @type {number} */ _, /** @type {number} */ at) => (sums[at] += series.outcomes[name]?.[at] ?? 0)));
-  return [series.times, ...layers.reverse(), series.repaired ?? series.times.map(() => null)];
+  return [series.times, ...layers.reverse(), series.repaired];
 }
 
 /** How many workers or calls were busy, as an area. */

@@ -31,7 +31,7 @@ export function Page() {
   useEffect(() => {
     if (id && id !== talk.value.id) void open(id).catch((error) => setProblem(words(error)));
   }, [id]);
-  const names = (models?.models ?? []).map((/** @type {any} */ it) => (typeof it === "string" ? it : (it.name ?? it.id)));
+  const names = (models?.models ?? []).map((/** @type {any} */ it) => (typeof it === "string" ? it : (it.id)));
   const model = talk.value.model || models?.default || names[0] || "";
   if (models && !model) return html`<${NoModel} models=${models} />`;
   return html`<div class="chat"><section class="talk" aria-label="Conversation"><h1 class="sr">Chat</h1>
@@ -190,6 +190,6 @@ function Aside({ model }) {
   return html`<aside class="aside" aria-label="This conversation">
     <section class="sect"><h2>This conversation</h2><dl class="meta"><dt>Model</dt><dd>${model}</dd>${id && html`<dt>Name</dt><dd><code>${id}</code></dd>`}<dt>Calls</dt><dd>${count(calls)}</dd>${tokens && html`<dt>Tokens</dt><dd>${count(tokens.input_tokens ?? tokens.input ?? 0)} in, ${count(tokens.output_tokens ?? tokens.output ?? 0)} out</dd>`}</dl>
       ${id && html`<a href=${href("calls", "", { conversation: id })}>Its calls in the list</a>`}</section>
-    ${stored.length > 0 && html`<section class="sect"><h2>Kept conversations</h2><ul class="plain">${stored.slice(0, 20).map((it) => html`<li key=${it.name ?? it.id}><a href=${href("chat", it.name ?? it.id)} aria-current=${(it.name ?? it.id) === id ? "true" : undefined}>${it.name ?? it.id}</a> <span class="dim">${it.model ?? ""}</span></li>`)}</ul></section>`}
+    ${stored.length > 0 && html`<section class="sect"><h2>Kept conversations</h2><ul class="plain">${stored.slice(0, 20).map((it) => html`<li key=${it.id}><a href=${href("chat", it.id)} aria-current=${it.id === id ? "true" : undefined}>${it.id}</a> <span class="dim">${it.model ?? ""}</span></li>`)}</ul></section>`}
   </aside>`;
 }

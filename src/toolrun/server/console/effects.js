@@ -22,7 +22,7 @@ export function Page() {
     <div class="effects"><div class="stack">
       ${nothing && html`<${Empty} title="Nothing waits for you"><p>Requests for approval, calls that may have acted without anybody knowing, and definitions that a server has changed appear here by themselves.</p><p class="dim">Which tools ask first is said by <code>[approval]</code> in toolrun.toml.</p><//>`}
       ${asked.length > 0 && html`<section class="sect"><div class="row"><h2>Waiting for approval</h2><span class="dim">${asked.length}, nothing has run</span></div>${asked.map((row) => html`<${Approval} key=${row.id} row=${row} isOpen=${asked.length <= MAX_OPEN} />`)}</section>`}
-      ${doubts.length > 0 && html`<section class="sect"><div class="row"><h2>In doubt</h2><span class="dim">${doubts.length}, started and never answered</span></div>${doubts.map((raw) => html`<${Doubt} key=${raw.id} raw=${raw} isOpen=${doubts.length <= MAX_OPEN} />`)}</section>`}
+      ${doubts.length > 0 && html`<section class="sect"><div class="row"><h2>In doubt</h2><span class="dim">${doubts.length}, started and never answered</span></div>${doubts.map((effect) => html`<${Doubt} key=${effect.call.id} effect=${effect} isOpen=${doubts.length <= MAX_OPEN} />`)}</section>`}
       ${changes.length > 0 && html`<section class="sect"><div class="row"><h2>Definitions that changed</h2><span class="dim">${changes.length}, not offered to models until somebody accepts them</span></div>${changes.map((change) => html`<${Change} key="${change.server}/${change.tool}" change=${change} isOpen=${changes.length <= MAX_OPEN} />`)}</section>`}
     </div><${Answers} /></div>`;
 }
@@ -74,25 +74,29 @@ export function Approval({ row, isOpen }) {
     </footer><//>`;
 }
 
-/** @param {{raw: any, isOpen: boolean}} props */
-function Doubt({ raw, isOpen }) {
-  const row = readRow(raw);
+/** @param {{effect: any, isOpen: boolean}} props */
+function Doubt({ effect, isOpen }) {
+  const row = readRow(effect.call);
   const [problem, work, busy] = useWork();
-  const [said, say] = useState("");
-  const settle = (/** @type {string} */ how) => work(async () => {
-    const answer = await post(`/api/effects/${encodeURIComponent(row.id)}`, { settle: how });
-    if (how === "verify") say(answer.message ?? (answer.state === "in_doubt" || !answer.state ? "The tool could not tell." : `The tool says: ${String(answer.state).replaceAll("_", " ")}.`));
+  const [force, setForce] = useState(false);
+  const settle = (/** @type {Record<string, unknown>} */ body) => work(async () => {
+    try {
+      await post(`/api/effects/${encodeURIComponent(row.id)}`, body);
+    } catch (error) {
+      setForce(body.settle === "not_done" && effect.may_act);
+      throw error;
+    }
     refreshEffects();
   });
-  const why = raw.may_have_happened ?? raw.why ?? raw.message ?? raw.error ?? "The call was sent, and no answer came.";
   return html`<${Entry} state="in_doubt" title=${row.tool} about=${`asked by ${row.consumer || "a program"}: ${brief(row.args, 90)}`} right=${html`<${Time} at=${row.at} />, ${ago(row.at)}`} isOpen=${isOpen}>
-    <div class="body"><div><h3>What may have happened</h3><p>${why}</p>${raw.can_act === true && html`<p class="soft">It may still act.</p>`}</div>
-      <div><h3>Arguments as run</h3><${Json} value=${row.args ?? null} label="Arguments as run" /><p class="dim">Call <a href=${href("calls", row.id)}>${row.id}</a></p></div></div>
-    ${(problem || said) && html`<div class="body wide">${problem ? html`<${Problem}>${problem}<//>` : html`<p role="status">${said}</p>`}</div>`}
+    <div class="body"><div><h3>What may have happened</h3><p>${effect.known}</p>${effect.may_act && html`<p class="soft">It may still be running, and act.</p>`}</div>
+      <div><h3>Arguments as run</h3><pre class="code fold" tabindex="0" role="region" aria-label="Arguments as run">${brief(row.args, 400)}</pre><p class="dim">Call <a href=${href("calls", row.id)}>${row.id}</a></p></div></div>
+    ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
     <footer>
-      ${raw.can_verify !== false && html`<button type="button" class="btn primary" disabled=${busy} onClick=${() => settle("verify")}><${Icon} name="again" />Check with the tool</button>`}
-      <button type="button" class="btn" disabled=${busy} onClick=${() => settle("done")}><${Icon} name="ok" />It happened</button>
-      <button type="button" class="btn" disabled=${busy} onClick=${() => settle("not_done")}><${Icon} name="failed" />It did not happen</button>
+      ${effect.can_verify && html`<button type="button" class="btn primary" disabled=${busy} onClick=${() => settle({ settle: "verify" })}><${Icon} name="again" />Check with the tool</button>`}
+      <button type="button" class="btn" disabled=${busy} onClick=${() => settle({ settle: "done" })}><${Icon} name="ok" />It happened</button>
+      <button type="button" class="btn" disabled=${busy} onClick=${() => settle({ settle: "not_done" })}><${Icon} name="failed" />It did not happen</button>
+      ${force && html`<button type="button" class="btn" disabled=${busy} onClick=${() => settle({ settle: "not_done", force: true })}>It did not, and will not</button>`}
       <code class="push dim not-phone">toolrun effects settle ${row.id}</code>
     </footer><//>`;
 }
@@ -135,15 +139,15 @@ function Answers() {
   const [settled, setSettled] = useState(/** @type {any[]} */ ([]));
   useEffect(() => {
     const stop = new AbortController();
-    get("/api/calls", { outcome: "in_doubt", limit: 50 }, stop.signal).then((found) => setSettled(found.calls.filter((/** @type {any} */ it) => it.settled_as)), () => undefined);
+    get("/api/calls", { limit: 500 }, stop.signal).then((found) => setSettled(found.calls.filter((/** @type {any} */ it) => it.settled_as)), () => undefined);
     return () => stop.abort();
   }, [effects.value]);
   const usable = (approvals.value ?? []).filter((it) => it.state !== "pending");
   return html`<aside class="stack" aria-label="Answered">
     ${usable.length > 0 && html`<section class="sect"><h2>Answers that hold</h2><table class="bare tall"><tbody>${usable.map((row) => html`<${Given} key=${row.id} row=${row} />`)}</tbody></table></section>`}
-    ${settled.length > 0 && html`<section class="sect"><div class="row"><h2>Settled</h2><a class="push" href=${href("calls", "", { outcome: "in_doubt" })}>All</a></div><table class="bare tall"><tbody>${settled.slice(0, 12).map((raw) => {
+    ${settled.length > 0 && html`<section class="sect"><div class="row"><h2>Settled</h2></div><table class="bare tall"><tbody>${settled.slice(0, 12).map((raw) => {
       const row = readRow(raw);
-      return html`<tr key=${row.id}><td class="dim nowrap"><${Time} at=${raw.settled_at ?? row.at} /></td><td><a href=${href("calls", row.id)}><code>${row.tool}</code></a><br /><span class="soft">${row.word.replace("settled: ", "")}</span></td><td class="num dim">${raw.settled_by ?? ""}</td></tr>`;
+      return html`<tr key=${row.id}><td class="dim nowrap"><${Time} at=${row.at} /></td><td><a href=${href("calls", row.id)}><code>${row.tool}</code></a><br /><span class="soft">${row.word.replace("settled: ", "")}</span></td></tr>`;
     })}</tbody></table></section>`}
     <p class="dim">A call in doubt is never repeated by itself. A late report of its tool settles it without you.</p></aside>`;
 }

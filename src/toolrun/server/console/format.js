@@ -1,11 +1,13 @@
 // @ts-check
 /** Times, durations, numbers and arguments, as people read them. Pure. */
 
-/** Seconds since 1970, of whatever form the time has. @param {number | string | null | undefined} value */
+/** No time in seconds is that large, and every one in microseconds is larger. */
+const MICROSECONDS = 1e11;
+
+/** Seconds since 1970: the journal counts in microseconds, requests for approval in seconds. @param {number | null | undefined} value */
 export function seconds(value) {
-  if (value === null || value === undefined || value === "") return NaN;
-  if (typeof value === "string") return Date.parse(value) / 1000;
-  return value;
+  if (value === null || value === undefined) return NaN;
+  return value > MICROSECONDS ? value / 1e6 : value;
 }
 
 /** @param {number} value @param {number} [width] */
@@ -14,7 +16,7 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 
 /**
  * A time of today as 14:31:22, before today with the date.
- * @param {number | string | null | undefined} value @param {{exact?: boolean, now?: number}} [how]
+ * @param {number | null | undefined} value @param {{exact?: boolean, now?: number}} [how]
  */
 export function time(value, { exact = false, now = Date.now() } = {}) {
   const at = new Date(seconds(value) * 1000);
@@ -45,7 +47,7 @@ export function durationText(ms) {
   return unit ? `${figure} ${unit}` : figure;
 }
 
-/** "3 min ago", beside buttons, where an exact time stands too. @param {number | string} value @param {number} [now] */
+/** "3 min ago", beside buttons, where an exact time stands too. @param {number} value @param {number} [now] */
 export function ago(value, now = Date.now()) {
   const passed = now / 1000 - seconds(value);
   return passed < 1 ? "just now" : `${span(passed)} ago`;
@@ -86,10 +88,11 @@ export function visible(text) {
 
 /**
  * Arguments in a list: text bare, others as name=value. At most `limit` characters.
- * @param {unknown} value @param {number} [limit]
+ * @param {unknown} value @param {number} [limit] @returns {string}
  */
 export function brief(value, limit = 160) {
   if (value === null || value === undefined) return "none";
+  if (typeof value === "string") return briefText(value, limit);
   if (typeof value !== "object") return cut(visible(String(value)), limit);
   if (Array.isArray(value)) return cut(visible(JSON.stringify(value)), limit);
   const parts = [];
@@ -103,7 +106,18 @@ export function brief(value, limit = 160) {
   return parts.length ? cut(visible(parts.join(", ")), limit) : "none";
 }
 
-/** @param {string} text @param {number} limit */
+/** The beginning of the JSON text of arguments, which may be cut in the middle. @param {string} text @param {number} limit @returns {string} */
+function briefText(text, limit) {
+  try {
+    const value = JSON.parse(text);
+    if (value && typeof value === "object") return brief(value, limit);
+  } catch {
+    // It is cut, or no JSON.
+  }
+  return cut(visible(text), limit);
+}
+
+/** @param {string} text @param {number} limit @returns {string} */
 export const cut = (text, limit) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
 
 /** @param {unknown} value @returns {string} JSON, in one line, with spaces as people write it. */

@@ -8,7 +8,7 @@ import { on } from "./live.js";
 import { Problem, State, Time, Took } from "./parts.js";
 import { href } from "./router.js";
 import { effects, health, refreshHealth, running } from "./state.js";
-import { OUTCOMES, readStats } from "./stats.js";
+import { OUTCOMES, sumsOf } from "./stats.js";
 import { isUp } from "./server_state.js";
 
 /** Hours, with their name and the seconds of a bar. */
@@ -38,8 +38,8 @@ export function Page() {
       <span class="push row" role="group" aria-label="Time">${SPANS.map((span) => html`<button type="button" class="chip" aria-pressed=${span.hours === hours ? "true" : "false"} onClick=${() => setHours(span.hours)}>${span.name}</button>`)}</span></div>
     <div class="health">
       ${problems.map((text) => html`<${Problem}>${text}<//>`)}
-      <${Figures} stats=${stats} hours=${hours} />
-      <div class="half"><${Latency} series=${series} stats=${stats} /><${Outcomes} series=${series} stats=${stats} hours=${hours} /></div>
+      <${Figures} series=${series} hours=${hours} />
+      <div class="half"><${Latency} series=${series} stats=${stats} /><${Outcomes} series=${series} hours=${hours} /></div>
       <div class="wide"><div class="stack tight"><${Servers} servers=${it.servers} /><${Workers} workers=${it.workers} /></div>
         <div class="stack tight"><${Occupancy} series=${series} /><${Queues} queues=${it.queues} /><${Threads} threads=${it.threads} /><${Journal} journal=${it.journal} /></div></div>
     </div>`;
@@ -57,9 +57,9 @@ function useFigures(hours) {
     let timer = 0;
     const read = () => {
       timer = 0;
-      const since = Math.floor(Date.now() / 1000) - hours * 3600;
+      const since = `${hours}h`;
       get("/api/series", { since, step: stepOf(hours) }, stop.signal).then(setSeries, () => undefined);
-      get("/api/stats", { since }, stop.signal).then((found) => setStats(found.tools ?? found.stats ?? []), () => undefined);
+      get("/api/stats", { since }, stop.signal).then((found) => setStats(found.tools), () => undefined);
     };
     read();
     const end = on("call", () => {
@@ -74,43 +74,29 @@ function useFigures(hours) {
   return [series, stats];
 }
 
-/** @param {any[] | null} stats */
-function summed(stats) {
-  /** @type {Record<string, number>} */
-  const sums = { calls: 0, repaired: 0 };
-  for (const raw of stats ?? []) {
-    const it = readStats(raw);
-    sums.calls = (sums.calls ?? 0) + it.calls;
-    sums.repaired = (sums.repaired ?? 0) + it.repaired;
-    for (const [name, number] of Object.entries(it.outcomes)) sums[name] = (sums[name] ?? 0) + number;
-  }
-  return sums;
-}
-
-/** @param {{stats: any, hours: number}} props */
-function Figures({ stats, hours }) {
-  const sums = summed(stats);
-  const all = sums.calls ?? 0;
-  const bad = (sums.failed ?? 0) + (sums.timeout ?? 0) + (sums.in_doubt ?? 0);
+/** @param {{series: any, hours: number}} props */
+function Figures({ series, hours }) {
+  const { calls: all, repaired, outcomes } = sumsOf(series);
+  const bad = (outcomes.failed ?? 0) + (outcomes.timeout ?? 0) + (outcomes.in_doubt ?? 0);
   const it = health.value;
-  const queued = [...running.value.values()].filter((row) => row.outcome === "queued").length;
+  const queued = running.value.filter((call) => call.state !== "running").length;
   const threads = it?.threads;
   const doubts = effects.value?.length ?? 0;
   const rate = all / (hours * 60);
   return html`<div class="kpis">
-    <div><span>Running</span><b>${count(running.value.size - queued)}</b><em>${it?.workers.length ? plural(it.workers.length, "worker") : "in this process"}</em></div>
+    <div><span>Running</span><b>${count(running.value.length - queued)}</b><em>${it?.workers.length ? plural(it.workers.length, "worker") : "in this process"}</em></div>
     <div><span>Queued</span><b>${count(queued)}</b><em>wait for a place</em></div>
     <div><span>Calls a minute</span><b>${rate >= 10 ? rate.toFixed(0) : rate.toFixed(1)}</b><em>${count(all)} in ${hours} h</em></div>
     <div><span>Failed</span><b>${all ? ((bad / all) * 100).toFixed(1) : "0"}<span class="u">%</span></b><em>${count(bad)} of ${count(all)}</em></div>
-    <div><span>Repaired</span><b>${all ? (((sums.repaired ?? 0) / all) * 100).toFixed(0) : "0"}<span class="u">%</span></b><em>ran, but not as sent</em></div>
+    <div><span>Repaired</span><b>${all ? ((repaired / all) * 100).toFixed(0) : "0"}<span class="u">%</span></b><em>ran, but not as sent</em></div>
     <div><span>In doubt</span><b class=${doubts ? "st-in-doubt" : ""}>${doubts}</b><em>${doubts ? html`<a href="#/effects">settle them</a>` : "nothing to settle"}</em></div>
     <div><span>Abandoned threads</span><b class=${threads?.abandoned ? "st-timeout" : ""}>${threads?.abandoned ?? 0}</b><em>${threads?.limit ? `of ${threads.limit} allowed` : "cannot be stopped"}</em></div></div>`;
 }
 
 /** @param {{series: any, stats: any}} props */
 function Latency({ series, stats }) {
-  const data = useMemo(() => series && [series.times, series.p50, series.p95, series.p99], [series]);
-  const slowest = (stats ?? []).map((/** @type {any} */ raw) => ({ name: raw.tool ?? raw.name, ...readStats(raw) })).filter((/** @type {any} */ it) => it.p95 !== null).sort((/** @type {any} */ a, /** @type {any} */ b) => b.p95 - a.p95).slice(0, 6);
+  const data = useMemo(() => series && [series.times, series.p50_ms, series.p95_ms, series.p99_ms], [series]);
+  const slowest = (stats ?? []).map((/** @type {any} */ raw) => ({ name: raw.tool, p95: raw.slowest ? raw.p95_us / 1000 : null })).filter((/** @type {any} */ it) => it.p95 !== null).sort((/** @type {any} */ a, /** @type {any} */ b) => b.p95 - a.p95).slice(0, 6);
   return html`<section class="card"><header><h2>Latency</h2><span class="dim">percentiles, logarithmic</span><span class="key push"><span class="k50">p50</span><span class="k95">p95</span><span class="k99">p99</span></span></header><div class="chartbox">
     ${data && has(data.slice(1)) ? html`<${Chart} label="Latency over time: p50, p95 and p99. The table beside has the slowest tools." data=${data} options=${latencyOptions} />` : html`<p class="dim">No call in this time.</p>`}
     <table class="bare fixed"><thead><tr><th scope="col">Slowest, p95</th><th scope="col"><span class="sr">p95</span></th></tr></thead><tbody>${slowest.map((/** @type {any} */ it) => html`<tr><td><a href=${href("tools", it.name)}><code>${it.name}</code></a></td><td class="num"><${Took} ms=${it.p95} /></td></tr>`)}</tbody></table></div></section>`;
@@ -119,15 +105,14 @@ function Latency({ series, stats }) {
 /** @param {any[][]} rows */
 const has = (rows) => rows.some((row) => row?.some((it) => it !== null && it !== undefined && it !== 0));
 
-/** @param {{series: any, stats: any, hours: number}} props */
-function Outcomes({ series, stats, hours }) {
+/** @param {{series: any, hours: number}} props */
+function Outcomes({ series, hours }) {
   const data = useMemo(() => series && stacked(series), [series]);
-  const sums = summed(stats);
+  const { outcomes: sums, repaired } = sumsOf(series);
   const shown = [...OUTCOMES].reverse().filter((name) => sums[name] || name === "ok" || name === "failed");
-  const since = Math.floor(Date.now() / 1000) - hours * 3600;
   return html`<section class="card"><header><h2>Outcomes</h2><span class="dim">calls every ${durationText(stepOf(hours) * 1000).replace(" 0 s", "")}</span></header><div class="chartbox">
     ${data && has(data.slice(1)) ? html`<${Chart} label="Calls over time by outcome. The table beside has the sums." data=${data} options=${outcomeOptions} />` : html`<p class="dim">No call in this time.</p>`}
-    <table class="bare"><thead><tr><th scope="col">Outcome</th><th scope="col" class="num">Calls</th></tr></thead><tbody>${shown.map((name) => html`<tr><td><a href=${href("calls", "", { outcome: name, since })}><${State} state=${name} /></a></td><td class="num">${count(sums[name] ?? 0)}</td></tr>`)}<tr><td><${State} state="repaired" word="repaired (line)" /></td><td class="num">${count(sums.repaired ?? 0)}</td></tr></tbody></table></div></section>`;
+    <table class="bare"><thead><tr><th scope="col">Outcome</th><th scope="col" class="num">Calls</th></tr></thead><tbody>${shown.map((name) => html`<tr><td><a href=${href("calls", "", { outcome: name, hours })}><${State} state=${name} /></a></td><td class="num">${count(sums[name] ?? 0)}</td></tr>`)}<tr><td><${State} state="repaired" word="repaired (line)" /></td><td class="num">${count(repaired)}</td></tr></tbody></table></div></section>`;
 }
 
 /** @param {{series: any}} props */

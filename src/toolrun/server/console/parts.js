@@ -32,9 +32,11 @@ export function State({ state, word, hidden = false }) {
   return html`<span class="st st-${kind}"><${Icon} name=${icon} spin=${state === "running"} /><span class=${hidden ? "sr" : ""}>${word ?? usual}</span></span>`;
 }
 
-/** @param {{number: number, words?: boolean}} props */
+/** @param {{number: number | boolean, words?: boolean}} props `true`: it is not known how many */
 export const Repairs = ({ number, words = false }) =>
-  number
+  number === true
+    ? html`<span class="badge repaired"><${Icon} name="repaired" /><span class="sr">repaired</span></span>`
+    : number
     ? html`<span class="badge repaired"><${Icon} name="repaired" />${number}${
         words ? ` ${number === 1 ? "repair" : "repairs"}` : html`<span class="sr"> ${number === 1 ? "repair" : "repairs"}</span>`
       }</span>`
@@ -46,7 +48,7 @@ export function Took({ ms }) {
   return html`<span class="nowrap">${figure}${unit && html`<span class="u">${unit}</span>`}</span>`;
 }
 
-/** @param {{at: number | string | null | undefined, exact?: boolean}} props */
+/** @param {{at: number | null | undefined, exact?: boolean}} props */
 export const Time = ({ at, exact = false }) => html`<time title=${time(at, { exact: true })}>${time(at, { exact })}</time>`;
 
 /** @param {{kind?: string, icon?: string, children?: unknown}} props */

@@ -7,45 +7,33 @@ import { seconds } from "./format.js";
  * @property {string} id
  * @property {string} tool
  * @property {string} outcome one of the states of parts.js
- * @property {string} word what is said of it: the outcome, or why
+ * @property {string} word what is said of it: the outcome, or how it was settled
  * @property {number} at seconds
- * @property {number | null} ms
- * @property {unknown} args
- * @property {number} repairs
+ * @property {number | null} ms until its answer
+ * @property {unknown} args in a list the beginning of their text
+ * @property {boolean} repaired
  * @property {string} consumer
  * @property {any} raw
  */
 
+/** @type {Record<string, string>} */
+const SETTLED = { done: "settled: it happened", not_done: "settled: it did not happen" };
+
 /** @param {any} raw @returns {CallRow} */
 export function readRow(raw) {
-  const outcome = outcomeOf(raw);
+  const settled = raw.settled_as ?? raw.settlement?.settled_as;
   return {
-    id: String(raw.id ?? raw.call ?? ""),
-    tool: String(raw.tool ?? raw.tool_name ?? ""),
-    outcome,
-    word: wordOf(raw, outcome),
-    at: seconds(raw.at ?? raw.started),
-    ms: raw.took_ms ?? raw.ms ?? null,
+    id: raw.id,
+    tool: raw.tool,
+    outcome: raw.outcome,
+    word: settled ? (SETTLED[settled] ?? `settled: ${settled}`) : raw.outcome.replace("_", " "),
+    at: seconds(raw.at),
+    ms: raw.run_us === null || raw.run_us === undefined ? null : ((raw.queued_us ?? 0) + raw.run_us) / 1000,
     args: raw.arguments,
-    repairs: Array.isArray(raw.repairs) ? raw.repairs.length : Number(raw.repairs ?? 0),
-    consumer: String(raw.consumer ?? ""),
+    repaired: Boolean(raw.repaired ?? raw.repairs?.length),
+    consumer: raw.consumer ?? "",
     raw,
   };
-}
-
-const KNOWN = new Set(["ok", "failed", "timeout", "refused", "in_doubt", "waiting", "running", "queued", "cancelled"]);
-
-/** @param {any} raw */
-function outcomeOf(raw) {
-  const said = String(raw.outcome ?? raw.state ?? "");
-  if (KNOWN.has(said)) return said;
-  return { done: "ok", started: "running", abandoned: "in_doubt", host_lost: "in_doubt" }[said] ?? "failed";
-}
-
-/** @param {any} raw @param {string} outcome */
-function wordOf(raw, outcome) {
-  if (raw.settled_as) return `settled: ${{ done: "it happened", not_done: "it did not happen" }[/** @type {string} */ (raw.settled_as)] ?? String(raw.settled_as).replaceAll("_", " ")}`;
-  return outcome === "in_doubt" ? "in doubt" : outcome;
 }
 
 /** Why a call has no result, in words. @type {Record<string, string>} */

@@ -69,7 +69,7 @@ export function Run({ run }) {
   const args = typeof run.args === "string" ? run.args : inline(run.args);
   if (!result && !run.problem) return html`<${Running} run=${run} args=${args} />`;
   const state = run.problem ? "failed" : outcome(result);
-  const id = result?.recorded_as ?? run.id;
+  const id = result?.recorded_as;
   return html`<section class="card" aria-label="Result of ${run.tool}"><header>
       <${State} state=${state} /><code>${run.tool}</code>${result && html`<${Repairs} number=${(result.repairs ?? []).length} words=${true} />`}<span class="dim"><${Time} at=${run.began / 1000} /></span><code class="dim cut grow">${cut(args, 200)}</code>
       <span class="push row">${result && html`<${Took} ms=${result.execution_time_ms} />`}${id && html`<a href=${href("calls", id)}>${id}</a>`}<button type="button" class="btn small" onClick=${() => start(run.tool, run.args, run.options)}><${Icon} name="again" />Run again</button></span></header>
@@ -110,13 +110,13 @@ function Running({ run, args }) {
 
 /** @param {{result: any}} props */
 function Result({ result }) {
-  return html`<div class="result"><div><${Answer} value=${result.result} error=${result.error} content=${result.content} />${!result.success && html`<${Why} result=${result} />`}</div>
+  return html`<div class="result"><div><${Answer} value=${result.result} error=${result.error} />${!result.success && html`<${Why} result=${result} />`}</div>
     <div><h3>Envelope</h3><${Envelope} result=${result} /></div></div>`;
 }
 
 /** @param {{result: any}} props */
 function Envelope({ result }) {
-  const { content, ...envelope } = result;
+  const { text: _, ...envelope } = result; // what a model reads is one of the tabs
   return html`<${Json} value=${envelope} label="Envelope" />`;
 }
 
@@ -129,11 +129,11 @@ function Why({ result }) {
 
 /**
  * What a tool returned: as text, as a tree, as an image. Never as markup.
- * @param {{value: any, error?: string | null, content?: any[]}} props
+ * @param {{value: any, error?: string | null}} props
  */
-export function Answer({ value, error = null, content = [] }) {
+export function Answer({ value, error = null }) {
   if (error) return html`<div class="note failed"><${Icon} name="failed" /><div class="grow"><${Text} text=${error} label="Error" /></div></div>`;
-  const found = images(value, content);
+  const found = images(value);
   const text = typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
   const data = structure(value);
   const tabs = [
@@ -159,9 +159,9 @@ function structure(value) {
 
 const IMAGE = /^image\/(png|jpeg|gif|webp|avif)$/;
 
-/** Images that a result has, as addresses that hold them. An SVG is none: it can have scripts. @param {any} value @param {any[]} content */
-export function images(value, content) {
-  const blocks = [...(content ?? []), ...(Array.isArray(value) ? value : [value])];
+/** Images that a result has, as addresses that hold them. An SVG is none: it can have scripts. @param {any} value */
+export function images(value) {
+  const blocks = Array.isArray(value) ? value : [value];
   const found = blocks.filter((it) => it && typeof it === "object" && it.type === "image" && typeof it.data === "string" && IMAGE.test(it.mimeType ?? it.mime_type ?? ""));
   return [...new Set(found.map((it) => `data:${it.mimeType ?? it.mime_type};base64,${it.data}`))];
 }

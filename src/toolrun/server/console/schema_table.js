@@ -3,13 +3,12 @@
 import { html } from "./lib.js";
 import { rows } from "./schema_words.js";
 
-/** @param {{schema: import("./types.js").Schema, label?: string, said?: Record<string, string[]>}} props `said`: what models send instead, by path */
-export function SchemaTable({ schema, label = "Parameters", said = {} }) {
+/** @param {{schema: import("./types.js").Schema, label?: string}} props */
+export function SchemaTable({ schema, label = "Parameters" }) {
   const found = rows(schema);
   if (!found.length) return html`<p class="dim">None.</p>`;
-  const isSaid = Object.keys(said).length > 0;
   return html`<div class="scroll-x" tabindex="0" role="region" aria-label=${label}><table class="tall bare params" role="table">
-    <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Name</th><th role="columnheader" scope="col">Type</th><th role="columnheader" scope="col">Meaning</th>${isSaid && html`<th role="columnheader" scope="col">Models also say</th>`}</tr></thead>
+    <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Name</th><th role="columnheader" scope="col">Type</th><th role="columnheader" scope="col">Meaning</th></tr></thead>
     <tbody role="rowgroup">${found.map(
       (row) => html`<tr role="row" key=${row.path}>
         <td role="cell" class="in-${Math.min(row.depth, 6)}"><code>${row.name}</code>${
@@ -17,7 +16,6 @@ export function SchemaTable({ schema, label = "Parameters", said = {} }) {
         }</td>
         <td role="cell">${row.type}${row.limits.length > 0 && html`<br /><span class="dim">${row.limits.join(", ")}</span>`}</td>
         <td role="cell" class="prose">${row.meaning || html`<span class="dim">–</span>`}</td>
-        ${isSaid && html`<td role="cell">${(said[row.path] ?? []).map((it) => html`<div>${it}</div>`)}</td>`}
       </tr>`,
     )}</tbody>
   </table></div>`;

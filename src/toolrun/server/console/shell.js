@@ -54,7 +54,7 @@ function Navigation({ page }) {
   /** @type {Record<string, [number, string, boolean]>} */
   const counts = {
     tools: [tools.value?.length ?? 0, "", false],
-    calls: [running.value.size, " running", false],
+    calls: [running.value.length, " running", false],
     effects: [open.value, " open", true],
   };
   return html`<nav class="nav" aria-label="Pages">

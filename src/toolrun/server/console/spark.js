@@ -1,22 +1,15 @@
 // @ts-check
 /** A small line of the latency of a tool over the last day. */
-import { get } from "./api.js";
 import { durationText } from "./format.js";
-import { html, useEffect, useState } from "./lib.js";
+import { html } from "./lib.js";
 
 const WIDTH = 288;
 const HEIGHT = 40;
 
-/** @param {{tool: string, since: number}} props */
-export function Spark({ tool, since }) {
-  const [values, setValues] = useState(/** @type {(number | null)[] | null} */ (null));
-  useEffect(() => {
-    const stop = new AbortController();
-    get("/api/series", { tool, since: Math.round(since), step: 1800 }, stop.signal).then((series) => setValues(series.p50), () => undefined);
-    return () => stop.abort();
-  }, [tool]);
-  const known = (values ?? []).filter((it) => it !== null);
-  if (!values || known.length < 2) return null;
+/** @param {{values: (number | null)[]}} props */
+export function Spark({ values }) {
+  const known = values.filter((it) => it !== null);
+  if (known.length < 2) return null;
   const most = Math.max(...known) || 1;
   const points = values.map((it, at) => (it === null ? null : [(at / Math.max(1, values.length - 1)) * (WIDTH - 4) + 2, HEIGHT - 3 - (it / most) * (HEIGHT - 8)]));
   const path = points.reduce((text, point, at) => (point ? `${text}${at && points[at - 1] ? "L" : "M"}${point.map((it) => it.toFixed(1)).join(" ")}` : text), "");

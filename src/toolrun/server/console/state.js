@@ -3,18 +3,18 @@
 import { get } from "./api.js";
 import { computed, signal } from "./lib.js";
 import { on, onResume } from "./live.js";
-import { readRow } from "./rows.js";
 
 /** @typedef {import("./types.js").Tool} Tool */
 /** @typedef {import("./types.js").Health} Health */
-/** @typedef {import("./rows.js").CallRow} CallRow */
 
 /** @type {import("@preact/signals").Signal<Tool[] | null>} */
 export const tools = signal(null);
+/** Why tools are missing, in words. @type {import("@preact/signals").Signal<string[]>} */
+export const missing = signal([]);
 /** @type {import("@preact/signals").Signal<Health | null>} */
 export const health = signal(null);
-/** @type {import("@preact/signals").Signal<Map<string, CallRow>>} */
-export const running = signal(new Map());
+/** The calls that run in the server, the oldest first. Their ids are not those of the journal. @type {import("@preact/signals").Signal<any[]>} */
+export const running = signal([]);
 /** @type {import("@preact/signals").Signal<any[] | null>} */
 export const effects = signal(null);
 /** @type {import("@preact/signals").Signal<any[] | null>} */
@@ -45,7 +45,9 @@ function source(read, least = 400) {
 }
 
 export const refreshTools = source(async () => {
-  tools.value = (await get("/api/tools")).tools;
+  const found = await get("/api/tools");
+  tools.value = found.tools;
+  missing.value = found.problems ?? [];
 }, 3000);
 export const refreshHealth = source(async () => {
   health.value = await get("/api/health");
@@ -59,22 +61,12 @@ export const refreshApprovals = source(async () => {
 export const refreshHeld = source(async () => {
   held.value = readHeld(await get("/api/trust"));
 });
-const refreshRunning = source(async () => {
-  const rows = (await get("/api/running")).calls.map(readRow);
-  running.value = new Map(rows.map((/** @type {CallRow} */ row) => [row.id, row]));
-}, 1000);
+export const refreshRunning = source(async () => {
+  running.value = (await get("/api/running")).calls;
+}, 500);
 
 /** @param {any} answer */
 const readHeld = (answer) => answer.definitions ?? answer.changed ?? answer.held ?? [];
-
-/** @param {any} raw */
-function call(raw) {
-  const row = readRow(raw);
-  const next = new Map(running.value);
-  if (row.outcome === "running" || row.outcome === "queued") next.set(row.id, row);
-  else if (!next.delete(row.id)) return;
-  running.value = next;
-}
 
 function refreshAll() {
   for (const refresh of [refreshTools, refreshHealth, refreshRunning, refreshEffects, refreshApprovals, refreshHeld]) refresh();
@@ -83,7 +75,7 @@ function refreshAll() {
 /** Read what is there, and follow what happens. */
 export function follow() {
   onResume(refreshAll);
-  on("call", call);
+  on("call", refreshRunning);
   on("tools", refreshTools);
   on("tools", refreshHeld);
   on("health", refreshHealth);

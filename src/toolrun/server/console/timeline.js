@@ -15,19 +15,15 @@ const MAX_CHILDREN = 12;
 /** @param {{raw: any, row: import("./rows.js").CallRow}} props */
 export function Timeline({ raw, row }) {
   const bars = lines(raw, row);
-  const marks = progress(raw, row.at);
-  const all = Math.max(...bars.map((bar) => bar.to), ...marks.map((mark) => mark.at), 0.001);
-  const deadline = raw.timeout_ms ?? (raw.timeout ? raw.timeout * 1000 : raw.deadline ? (seconds(raw.deadline) - row.at) * 1000 : null);
+  const all = Math.max(...bars.map((bar) => bar.to), 0.001);
   const x = (/** @type {number} */ ms) => LEFT + (Math.min(ms, all) / all) * (WIDTH - LEFT - 4);
-  const rows = bars.length + (marks.length ? 1 : 0);
-  const height = 18 + rows * STEP + 4;
-  const left = deadline !== null && row.ms !== null ? deadline - row.ms : null;
-  return html`<section class="sect"><div class="row"><h2>Timeline</h2>${left !== null && html`<span class="dim push">deadline ${durationText(deadline)}${left > 0 ? `, ${durationText(left)} left` : ", passed"}</span>`}</div>
+  const height = 18 + bars.length * STEP + 4;
+  return html`<section class="sect"><h2>Timeline</h2>
     <svg class="chart timeline" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label=${bars.map((bar) => `${bar.name} ${bar.text}`).join(", ")}>
       ${[0, 0.5, 1].map((part) => html`<line class="grid" x1=${x(part * all)} x2=${x(part * all)} y1="16" y2=${height} /><text x=${x(part * all)} y="10" text-anchor=${part === 1 ? "end" : part ? "middle" : "start"} class=${part === 1 ? "strong" : ""}>${part ? durationText(part * all) : "0"}</text>`)}
       ${bars.map((bar, at) => html`<${Line} bar=${bar} y=${20 + at * STEP} x=${x} />`)}
-      ${marks.length > 0 && html`<text x="0" y=${29 + bars.length * STEP}>progress</text>${marks.map((mark) => html`<line class="mark" x1=${x(mark.at)} x2=${x(mark.at)} y1=${20 + bars.length * STEP} y2=${31 + bars.length * STEP}><title>${mark.text}</title></line>`)}`}
-    </svg></section>`;
+    </svg>
+    <ul class="logs" aria-label="What happened">${raw.timeline.map((/** @type {any} */ it) => html`<li key=${`${it.at}${it.event}`}><time>${offset((seconds(it.at) - row.at) * 1000)}</time><span>${it.event}</span><span>${it.words}</span></li>`)}</ul></section>`;
 }
 
 /** @param {{bar: Bar, y: number, x: (ms: number) => number}} props */
@@ -42,14 +38,13 @@ function Line({ bar, y, x }) {
 
 /** @param {any} raw @param {import("./rows.js").CallRow} row @returns {Bar[]} */
 function lines(raw, row) {
-  const queued = raw.queued_ms ?? (raw.queued_us ?? 0) / 1000;
-  const ran = raw.run_ms ?? (raw.run_us === null || raw.run_us === undefined ? null : raw.run_us / 1000);
+  const queued = (raw.queued_us ?? 0) / 1000;
+  const ran = raw.run_us === null ? null : raw.run_us / 1000;
   const end = ran ?? (row.outcome === "running" ? Math.max(0, Date.now() - row.at * 1000 - queued) : Math.max(0, (row.ms ?? 0) - queued));
   const kind = row.outcome === "running" ? "running" : fill(row.outcome);
   const found = [{ name: "queued", from: 0, to: queued, kind: "neutral", text: durationText(queued) }];
   if (row.outcome !== "refused") found.push({ name: "running", from: queued, to: queued + end, kind, text: durationText(end) });
-  for (const child of (raw.children ?? []).slice(0, MAX_CHILDREN)) {
-    if (typeof child !== "object") continue;
+  for (const child of raw.children.slice(0, MAX_CHILDREN)) {
     const it = readRow(child);
     const from = Math.max(0, (it.at - row.at) * 1000);
     found.push({ name: it.tool, from, to: from + (it.ms ?? 0), kind: fill(it.outcome), text: durationText(it.ms) });
@@ -57,8 +52,5 @@ function lines(raw, row) {
   return found;
 }
 
-/** @param {any} raw @param {number} at @returns {{at: number, text: string}[]} */
-function progress(raw, at) {
-  const events = (raw.timeline ?? []).filter((/** @type {any} */ it) => it.event === "progress");
-  return events.map((/** @type {any} */ it) => ({ at: Math.max(0, (seconds(it.at) - at) * 1000), text: [it.progress, it.total && `of ${it.total}`, it.message].filter(Boolean).join(" ") }));
-}
+/** @param {number} ms since the call was accepted */
+const offset = (ms) => (ms < 0 ? `−${durationText(-ms)}` : `+${durationText(ms)}`);

@@ -12,16 +12,15 @@ import { readRow } from "./rows.js";
 import { SchemaTable } from "./schema_table.js";
 import { isUp } from "./server_state.js";
 import { Spark } from "./spark.js";
-import { health, tools } from "./state.js";
-import { readStats, Outcomes } from "./stats.js";
+import { health, missing, tools } from "./state.js";
+import { Outcomes, sumsOf } from "./stats.js";
 
 /** @typedef {import("./types.js").Tool} Tool */
 
 /** @type {Record<string, string>} */
-const KINDS = { function: "Functions, in this process", script: "Script, in workers of its own", mcp: "MCP server", catalog: "Catalog, in this process", builtin: "Built in" };
+const KINDS = { function: "Functions, in this process", script: "Script, in workers of its own", mcp: "MCP server", catalog: "Catalog, in this process", builtin: "Built in", object: "In this process" };
 /** @type {Record<string, string>} */
 const PROVIDERS = { mcp: "MCP", anthropic: "Anthropic", openai: "OpenAI", ollama: "Ollama", gemini: "Gemini", qwen: "Qwen" };
-const DAY = 86_400;
 
 export function Page() {
   const [filter, setFilter] = useState("");
@@ -45,6 +44,7 @@ export function Page() {
       </div>
       ${groups.map(([source, members]) => html`<${Source} key=${source} source=${source} members=${members} chosen=${chosen} />`)}
       ${!shown.length && html`<p class="lost dim">No tool is called so.</p>`}
+      ${missing.value.length > 0 && html`<div class="src"><h2>Not loaded</h2>${missing.value.map((text) => html`<p class="prose st-failed">${text}</p>`)}</div>`}
     </section>
     ${chosen ? html`<${Detail} key=${chosen} name=${chosen} />` : html`<div class="pane detail"></div>`}
   </div>`;
@@ -106,6 +106,7 @@ function Detail({ name }) {
   const [tool, setTool] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [calls, setCalls] = useState(/** @type {any[] | null} */ (null));
+  const [stats, setStats] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const stop = new AbortController();
     const readTool = () =>
@@ -117,17 +118,24 @@ function Detail({ name }) {
         (error) => stop.signal.aborted || setProblem(words(error)),
       );
     const readCalls = () => get("/api/calls", { tool: name, limit: 8 }, stop.signal).then((found) => setCalls(found.calls.map(readRow)), () => setCalls([]));
+    const about = { tool: name, since: "24h" };
+    const readFigures = () =>
+      Promise.all([get("/api/stats", about, stop.signal), get("/api/series", { ...about, step: 1800 }, stop.signal)]).then(
+        ([figures, series]) => setStats({ ...figures.tools[0], series }),
+        () => stop.signal.aborted || setStats({}),
+      );
     let timer = 0;
     const again = (/** @type {any} */ row) => {
       if (row.tool !== name || timer) return;
       timer = setTimeout(() => {
         timer = 0;
         readCalls();
-        readTool();
+        readFigures();
       }, 1000);
     };
     readTool();
     readCalls();
+    readFigures();
     const ends = [on("call", again), on("tools", readTool)];
     return () => {
       stop.abort();
@@ -146,11 +154,11 @@ function Detail({ name }) {
       ${tool.state === "held" && html`<${Note} kind="waiting" icon="held"><b>Its definition has changed, and nobody has accepted that.</b> It is not offered to models. <a href="#/effects">Compare and decide</a><//>`}
     </div>
     <div class="two"><div class="stack">
-      <section class="sect" aria-label="Parameters"><h2>Parameters</h2><${SchemaTable} schema=${tool.schema} said=${said(tool)} /></section>
+      <section class="sect" aria-label="Parameters"><h2>Parameters</h2><${SchemaTable} schema=${tool.schema} /></section>
       ${tool.output_schema && html`<section class="sect" aria-label="Result"><h2>Result</h2><${SchemaTable} schema=${tool.output_schema} label="Parts of the result" /></section>`}
       <${Views} tool=${tool} />
     </div><div class="stack">
-      <${Latency} tool=${tool} />
+      <${Latency} raw=${stats} />
       <section class="sect"><div class="row"><h2>Recent calls</h2><a class="push" href=${href("calls", "", { tool: tool.name })}>All</a></div><${Recent} calls=${calls} name=${tool.name} /></section>
     </div></div>
   </article>`;
@@ -161,7 +169,7 @@ const Back = () => html`<a class="btn small quiet only-phone" href="#/tools"><${
 /** @param {{tool: any}} props */
 function Facts({ tool }) {
   /** @type {Record<string, string>} */
-  const effects = { none: "only reads", idempotent: "acts, repeatable", once: "acts, not repeatable" };
+  const effects = { none: "only reads", idempotent: "acts, repeatable", keyed: "acts, once for each key", once: "acts, not repeatable" };
   const notes = Object.entries(tool.annotations ?? {}).filter(([, value]) => value !== null && typeof value !== "object");
   return html`<div class="facts">
     <${Fact} name="Source">${tool.source.name}<//>
@@ -172,14 +180,6 @@ function Facts({ tool }) {
     ${tool.definition && html`<${Fact} name="Definition"><code>${String(tool.definition).slice(0, 8)}</code><//>`}
     ${notes.length > 0 && html`<${Fact} name="Hints">${notes.map(([name, value]) => (value === true ? name : `${name}: ${value}`)).join(", ")}<//>`}
   </div>`;
-}
-
-/** What models say instead, by parameter. @param {any} tool @returns {Record<string, string[]>} */
-function said(tool) {
-  /** @type {Record<string, string[]>} */
-  const found = {};
-  for (const it of tool.stats?.repairs_by_path ?? []) (found[it.path] ??= []).push(`${it.reason}, ${plural(it.count, "time")}`);
-  return found;
 }
 
 /** @param {{tool: any}} props */
@@ -205,14 +205,16 @@ function View({ view, name }) {
     <${Json} value=${view.definition ?? view} label="What ${name} gets" /></div>`;
 }
 
-/** @param {{tool: any}} props */
-function Latency({ tool }) {
-  const stats = readStats(tool.stats ?? tool);
-  if (!stats.calls) return html`<section class="sect"><h2>Latency</h2><p class="dim">Nobody has called it yet.</p></section>`;
-  return html`<section class="sect"><div class="row"><h2>Latency</h2></div>
-    <div class="figs">${[["p50", stats.p50], ["p95", stats.p95], ["p99", stats.p99]].map(([name, ms]) => html`<div><span>${name}</span><b><${Took} ms=${ms} /></b></div>`)}<div><span>calls</span><b>${count(stats.calls)}</b></div></div>
-    <${Spark} tool=${tool.name} since=${Date.now() / 1000 - DAY} /></section>
-    <section class="sect"><div class="row"><h2>Outcomes</h2><span class="dim push">${plural(stats.calls, "call")}</span></div><${Outcomes} stats=${stats} /></section>`;
+/** @param {{raw: any}} props */
+function Latency({ raw }) {
+  if (!raw) return null;
+  if (!raw.calls) return html`<section class="sect"><h2>Latency</h2><p class="dim">Nobody has called it in the last 24 hours.</p></section>`;
+  const sums = sumsOf(raw.series);
+  return html`<section class="sect"><div class="row"><h2>Latency</h2><span class="dim push">last 24 h</span></div>
+    <div class="figs">${["p50", "p95", "p99"].map((title) => html`<div><span>${title}</span><b><${Took} ms=${raw[`${title}_us`] / 1000} /></b></div>`)}<div><span>calls</span><b>${count(raw.calls)}</b></div></div>
+    <${Spark} values=${raw.series.p50_ms} /></section>
+    <section class="sect"><div class="row"><h2>Outcomes</h2><span class="dim push">${plural(sums.calls, "call")}</span></div><${Outcomes} sums=${sums} />
+      ${Object.keys(raw.repairs ?? {}).length > 0 && html`<h3>What was repaired</h3><dl class="meta wide">${Object.entries(raw.repairs).sort((a, b) => Number(b[1]) - Number(a[1])).slice(0, 8).map(([why, number]) => html`<dt class="num">${count(Number(number))}</dt><dd>${why}</dd>`)}</dl>`}</section>`;
 }
 
 /** @param {{calls: any[] | null, name: string}} props */
@@ -220,7 +222,7 @@ function Recent({ calls, name }) {
   if (!calls) return null;
   if (!calls.length) return html`<p class="dim">None yet. <a href=${href("try", name)}>Try it</a>.</p>`;
   return html`<table class="bare"><thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col" class="num">Took</th></tr></thead><tbody>${calls.map(
-    (call) => html`<tr key=${call.id}><td><a href=${href("calls", call.id)}><${Time} at=${call.at} /></a></td><td><span class="row"><${State} state=${call.outcome} /><${Repairs} number=${call.repairs} /></span></td><td class="num"><${Took} ms=${call.ms} /></td></tr>`,
+    (call) => html`<tr key=${call.id}><td><a href=${href("calls", call.id)}><${Time} at=${call.at} /></a></td><td><span class="row"><${State} state=${call.outcome} /><${Repairs} number=${call.repaired} /></span></td><td class="num"><${Took} ms=${call.ms} /></td></tr>`,
   )}</tbody></table>`;
 }
 

@@ -127,7 +127,7 @@ function Head({ name, tool, fill }) {
     const found = (await get("/api/calls", { tool: name, limit: 1 })).calls[0];
     if (!found) return say("It was never called");
     const call = await get(`/api/calls/${encodeURIComponent(found.id)}`);
-    return fill?.(JSON.stringify(call.sent ?? call.original ?? call.arguments ?? {}, null, 2));
+    return fill?.(typeof call.sent === "string" ? call.sent : JSON.stringify(call.sent ?? {}, null, 2));
   };
   return html`<div class="head"><h1>Try</h1>
     <select class="input pick" aria-label="Tool" data-filter value=${name} onChange=${(/** @type {any} */ event) => go(href("try", event.target.value))}>
@@ -166,7 +166,7 @@ function DryRun({ name, tool, text, value, run }) {
   useEffect(() => {
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      post(`/api/tools/${encodeURIComponent(name)}/check`, { arguments: value === undefined ? text : value }, stop.signal).then(setCheck, (error) => {
+      post(`/api/tools/${encodeURIComponent(name)}/check`, { arguments: isObject(value) ? value : text }, stop.signal).then(setCheck, (error) => {
         if (!stop.signal.aborted) setCheck({ outcome: "unknown", problem: error instanceof ApiError ? error.message : words(error) });
       });
     }, PAUSE);
@@ -184,7 +184,8 @@ function DryRun({ name, tool, text, value, run }) {
     ${check?.problem && html`<${Problem}>${check.problem}<//>`}
     ${check && html`<${Fixes} check=${check} />`}
     ${isRefused ? html`<div class="sect"><h3>What a model would be told</h3><pre class="code fold" tabindex="0" role="region" aria-label="What a model would be told">${check.message}</pre></div>` : check?.arguments !== undefined && html`<div class="sect"><h3>Would be sent to ${tool?.source?.name ?? name}</h3><pre class="code fold" tabindex="0" role="region" aria-label="Would be sent">${inline(check.arguments)}</pre></div>`}
-    ${tool?.approval === "ask" && html`<${Note} kind="waiting" icon="waiting"><b>A person is asked first.</b> The call waits on the page Effects until somebody answers.<//>`}
+    ${check?.approval?.action === "ask" && html`<${Note} kind="waiting" icon="waiting"><b>A person is asked first.</b> ${check.approval.reason} The call waits on the page <a href="#/effects">Effects</a> until somebody answers.<//>`}
+    ${check?.approval?.action === "deny" && html`<${Note} kind="failed" icon="refused"><b>The rules refuse it.</b> ${check.approval.reason}<//>`}
     ${acts && html`<${Note} kind="waiting"><b>This tool acts.</b> ${tool.effects === "once" ? "A second call acts a second time; give a key to make a repeat safe." : "To repeat it does no harm."}<//>`}
     <div class="runbar"><button type="button" class="btn primary" onClick=${() => run()}><${Icon} name="try" />Run <kbd class="not-phone">${/Mac/.test(navigator.platform) ? "⌘↵" : "Ctrl ↵"}</kbd></button>
       <input class="input key" aria-label="Key" placeholder="Key" value=${key} onInput=${(/** @type {any} */ event) => setKey(event.target.value)} />
@@ -198,8 +199,8 @@ function Fixes({ check }) {
   const rows = [
     ...repairs.map((/** @type {any} */ it) => [
       "repaired",
-      html`<code>${it.path || "arguments"}</code>: <code>${inline(it.from ?? it.before)}</code><span class="arrow">→</span><span class="sr">becomes</span><code>${inline(it.to ?? it.after)}</code>`,
-      it.why ?? it.reason,
+      html`<code>${it.path || "arguments"}</code>: <code>${inline(it.before)}</code><span class="arrow">→</span><span class="sr">becomes</span><code>${inline(it.after)}</code>`,
+      it.reason,
     ]),
     ...(check.dropped ?? []).map((/** @type {string} */ name) => ["refused", html`<code>${name}</code> would be dropped`, "not a parameter of this tool"]),
     ...(check.problems ?? []).map((/** @type {any} */ it) => ["failed", html`<code>${it.path || "arguments"}</code>`, it.message]),

@@ -1,0 +1,14 @@
+# /// script
+# dependencies = []
+# ///
+"""A script: it runs in workers of its own."""
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    """
+    return a + b

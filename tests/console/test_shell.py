@@ -1,0 +1,87 @@
+"""Around the pages: the token, the connection, the keyboard, the theme, and what is loaded from where."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from console.browser import WIDE, Watched
+
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
+
+TITLES = {"Tools": "t", "Try": "y", "Calls": "c", "Effects": "e", "Chat": "h", "Health": "a"}
+
+
+async def test_the_token_leaves_the_address_and_is_kept_for_the_tab(page: Page, address: str) -> None:
+    assert "token" not in page.url
+    await page.reload()
+    await page.get_by_text("Live", exact=True).wait_for()
+    await expect(page.locator(".tl a").first).to_be_visible()
+
+
+async def test_without_a_token_the_page_asks_for_it(browser: Browser, address: str, watched: Watched) -> None:
+    watched.expected.append("401")
+    context = await browser.new_context(viewport=WIDE)
+    await watched.watch(context)
+    page = await context.new_page()
+    watched.look_at(page)
+    await page.goto(address)
+    await expect(page.get_by_role("heading", name="Token needed")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="Token needed")).to_be_visible()
+    await page.get_by_label("Token", exact=True).fill("a-token-of-these-tests")
+    await page.get_by_role("button", name="Use this token").click()
+    await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    await expect(page.locator(".tl a").first).to_be_visible()
+    await context.close()
+    watched.check()
+
+
+@pytest.mark.parametrize("title", TITLES)
+async def test_g_and_a_letter_lead_to_a_page(page: Page, title: str) -> None:
+    await page.keyboard.press("g")
+    await page.keyboard.press(TITLES[title])
+    await expect(page).to_have_title(re.compile(title))
+    await expect(page.get_by_role("heading", name=title, level=1).or_(page.locator("#tool-name"))).to_be_attached()
+
+
+async def test_the_search_finds_a_tool_and_opens_it_with_the_keyboard_alone(page: Page) -> None:
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("weather")
+    await expect(page.get_by_role("option").first).to_contain_text("get_weather")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("#/try/get_weather"))
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_a_question_mark_lists_the_keys(page: Page) -> None:
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keys")).to_contain_text("next and previous row")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_the_chosen_theme_is_kept(page: Page) -> None:
+    dark = "rgb(18, 19, 21)"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert await page.evaluate(ground) != dark
+    await page.get_by_role("button", name="Dark").click()
+    assert await page.evaluate(ground) == dark
+    await page.reload()
+    assert await page.evaluate(ground) == dark
+
+
+async def test_a_lost_connection_is_said_and_found_again(page: Page, watched: Watched) -> None:
+    watched.expected.append("Failed to load resource")
+    await page.context.set_offline(True)
+    await expect(page.get_by_role("status").filter(has_text="No connection")).to_be_visible(timeout=60_000)
+    await page.context.set_offline(False)
+    await page.get_by_role("button", name="Try now").click()
+    await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+async def test_a_page_that_does_not_exist_says_so(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/nowhere")
+    await expect(page.get_by_role("heading", name="There is no page nowhere")).to_be_visible()
