@@ -1,0 +1,131 @@
+"""The page Calls: a live list, and one call in full."""
+
+from __future__ import annotations
+
+import re
+
+import httpx2
+import pytest
+from playwright.async_api import Page, expect
+
+from console.browser import Watched
+
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
+TABLE = "Calls, the newest first"
+
+
+def call(api: httpx2.Client, tool: str, **arguments: object) -> dict[str, object]:
+    answer = api.post(f"/api/tools/{tool}/call", json={"arguments": arguments})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, object] = answer.json()
+    return found
+
+
+async def test_a_call_of_another_client_appears_at_the_top(page: Page, address: str, api: httpx2.Client) -> None:
+    call(api, "dim", room="before")
+    await page.goto(f"{address}#/calls")
+    rows = page.get_by_role("table", name=TABLE).locator("tbody tr:not(.gap)")
+    await expect(rows.first).to_contain_text("before")
+    call(api, "dim", room="moving")
+    await expect(rows.first).to_contain_text("moving")
+    await expect(rows.nth(1)).to_contain_text("before")
+
+
+async def test_a_paused_list_stands_still_and_says_how_many_are_new(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    call(api, "dim", room="still")
+    await page.goto(f"{address}#/calls")
+    rows = page.get_by_role("table", name=TABLE).locator("tbody tr:not(.gap)")
+    await expect(rows.first).to_contain_text("still")
+    await page.get_by_role("button", name="Pause").click()
+    call(api, "dim", room="later")
+    fresh = page.get_by_role("button", name="1 new")
+    await expect(fresh).to_be_visible()
+    await expect(rows.first).to_contain_text("still")
+    await fresh.click()
+    await expect(rows.first).to_contain_text("later")
+
+
+async def test_the_list_is_filtered_by_text_outcome_and_tool(page: Page, address: str, api: httpx2.Client) -> None:
+    call(api, "dim", room="needle")
+    call(api, "vague", name="needle")
+    await page.goto(f"{address}#/calls")
+    rows = page.get_by_role("table", name=TABLE).locator("tbody tr:not(.gap)")
+    await page.get_by_label("Filter by argument, result or error").fill("needle")
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("combobox", name="Tool").select_option("dim")
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("combobox", name="Tool").select_option("")
+    await page.get_by_role("button", name=re.compile("ok")).click()
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("dim")
+    await page.keyboard.press("Escape")
+    await expect(rows.nth(2)).to_be_attached()
+
+
+async def test_one_call_is_shown_in_full_and_can_be_made_again(page: Page, address: str, api: httpx2.Client) -> None:
+    made = call(api, "dim", room="office", level="40", mood="calm")
+    await page.goto(f"{address}#/calls/{made['recorded_as'] or newest(api)}")
+    drawer = page.get_by_role("complementary", name="Call")
+    await expect(drawer.get_by_role("heading", name="Timeline")).to_be_visible()
+    await expect(drawer.locator(".logs")).to_contain_text("accepted")
+    sent = drawer.get_by_role("row").filter(has_text="level")
+    await expect(sent).to_contain_text('level: "40"')
+    await expect(sent).to_contain_text("level: 40")
+    await expect(drawer.get_by_role("row").filter(has_text="mood")).to_contain_text("dropped")
+    await expect(drawer.get_by_label("Result as text")).to_contain_text('"room": "office"')
+    await page.keyboard.press("r")
+    await expect(drawer.get_by_role("status")).to_contain_text("It ran again as")
+
+
+async def test_a_tool_that_acts_is_made_again_only_if_that_is_confirmed(
+    page: Page, address: str, api: httpx2.Client, watched: Watched
+) -> None:
+    watched.expected.append("409")
+    call(api, "vague", name="once")
+    before = len(api.get("/api/calls?tool=vague").json()["calls"])
+    await page.goto(f"{address}#/calls/{newest(api)}")
+    drawer = page.get_by_role("complementary", name="Call")
+    await drawer.get_by_role("button", name="Replay").click()
+    await expect(drawer.get_by_role("group", name="Replay vague")).to_contain_text("may act again")
+    assert len(api.get("/api/calls?tool=vague").json()["calls"]) == before
+    await drawer.get_by_role("button", name="Run it again").click()
+    await expect(drawer.get_by_role("status")).to_contain_text("It ran again as")
+    assert len(api.get("/api/calls?tool=vague").json()["calls"]) == before + 1
+
+
+async def test_the_keyboard_moves_through_the_rows_and_the_drawer_follows(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    for room in ("first", "second"):
+        call(api, "dim", room=room)
+    await page.goto(f"{address}#/calls")
+    await expect(page.get_by_role("table", name=TABLE).locator("tbody tr").first).to_contain_text("second")
+    await page.keyboard.press("j")
+    drawer = page.get_by_role("complementary", name="Call")
+    await expect(drawer).to_contain_text("second")
+    await page.keyboard.press("j")
+    await expect(drawer).to_contain_text("first")
+    await page.keyboard.press("Escape")
+    await expect(drawer).to_have_count(0)
+
+
+async def test_of_a_long_list_only_the_rows_on_the_screen_are_made(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    for number in range(420):
+        call(api, "dim", room=f"room {number}")
+    await page.goto(f"{address}#/calls")
+    rows = page.get_by_role("table", name=TABLE).locator("tbody tr:not(.gap)")
+    await expect(rows.first).to_contain_text("room 419")
+    assert await rows.count() < 80
+    await page.locator(".tablebox").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    await expect(page.locator(".foot")).to_contain_text("400 read")
+    await page.locator(".tablebox").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    await expect(page.get_by_text("room 15", exact=True).first).to_be_attached()
+    assert await rows.count() < 80
+
+
+def newest(api: httpx2.Client) -> str:
+    return str(api.get("/api/calls?limit=1").json()["calls"][0]["id"])

@@ -1,0 +1,143 @@
+"""The page Try: a form and the JSON in step, a dry run while one types, and runs that can be cancelled."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
+
+
+def editor(page: Page) -> Locator:
+    return page.locator("#json")
+
+
+async def test_the_form_writes_the_json_and_the_json_fills_the_form(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    form = page.get_by_role("region", name="Arguments as a form")
+    await form.get_by_label("room").fill("office")
+    await form.get_by_label("level").fill("70")
+    assert json.loads(await editor(page).input_value()) == {"room": "office", "level": 70}
+    await form.get_by_label("level").fill("")
+    assert json.loads(await editor(page).input_value()) == {"room": "office"}
+    await editor(page).fill('{"room": "kitchen", "level": 5, "mood": "calm"}')
+    await expect(form.get_by_label("room")).to_have_value("kitchen")
+    await expect(form.get_by_label("level")).to_have_value("5")
+    await expect(form).to_contain_text("Only in the JSON: mood")
+    await editor(page).fill('{"room": ')
+    await expect(form).to_contain_text("waits until the JSON is an object again")
+    await editor(page).fill('{"room": "hall"}')
+    await expect(form.get_by_label("room")).to_have_value("hall")
+
+
+async def test_forms_of_a_value_and_lists_of_objects_can_be_filled_in(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/plan")
+    target = page.get_by_role("group", name="target")
+    await target.get_by_role("combobox").select_option("Group")
+    await target.get_by_role("button", name="Add one").click()
+    await target.get_by_label("id").fill("7")
+    await page.get_by_role("group", name="days").get_by_role("button", name="Add one").click()
+    wanted = {"target": {"kind": "group", "members": [{"id": 7}]}, "days": ["mo"]}
+    assert json.loads(await editor(page).input_value()) == wanted
+    await page.get_by_role("button", name="Run Ctrl").click()
+    result = page.get_by_role("region", name="Result of plan")
+    await expect(result).to_contain_text("Group ['mo']")
+
+
+async def test_the_dry_run_says_what_would_be_repaired_and_dropped(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    await editor(page).fill('{"room": "office", "level": "40"}')
+    dry = page.get_by_role("region", name="Dry run")
+    await expect(dry.get_by_role("status")).to_have_text("would run, repaired")
+    await expect(dry.locator(".fixes")).to_contain_text('level: "40"')
+    await expect(dry.get_by_label("Would be sent")).to_have_text('{"room": "office", "level": 40}')
+
+
+async def test_the_dry_run_says_what_would_be_refused(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    await editor(page).fill('{"room": "office", "level": 400}')
+    dry = page.get_by_role("region", name="Dry run")
+    await expect(dry.get_by_role("status")).to_have_text("would be refused")
+    await expect(dry.get_by_label("What a model would be told")).to_contain_text("level")
+
+
+async def test_text_that_is_no_json_is_checked_as_a_model_wrote_it(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    await editor(page).fill("{'room': 'office',}")
+    await expect(page.get_by_text("This is no JSON")).to_be_visible()
+    await expect(page.get_by_role("region", name="Dry run").get_by_role("status")).to_contain_text("would")
+
+
+async def test_a_run_shows_its_answer_as_text_as_a_tree_and_its_envelope(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    await editor(page).fill('{"room": "office", "level": "40"}')
+    await editor(page).press("Control+Enter")
+    result = page.get_by_role("region", name="Result of dim")
+    await expect(result.get_by_label("Result as text")).to_contain_text('"level": 40')
+    await result.get_by_role("tab", name="JSON").click()
+    await expect(result.locator(".tree")).to_contain_text("room: ")
+    await expect(result.get_by_label("Envelope")).to_contain_text('"tool_name": "dim"')
+    await expect(result).to_contain_text("1 repair")
+
+
+async def test_an_image_is_shown(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/picture")
+    await page.get_by_role("button", name="Run Ctrl").click()
+    image = page.get_by_role("img", name="Image 1 that the tool returned")
+    await expect(image).to_be_visible()
+    assert await image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+
+
+async def test_a_hung_tool_shows_its_progress_and_is_cancelled_from_the_page(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    await page.goto(f"{address}#/try/hang")
+    await page.get_by_role("button", name="Run Ctrl").click()
+    running = page.get_by_role("region", name="Running call of hang")
+    await expect(running).to_contain_text("1 of 3: sleeping")
+    await running.get_by_role("button", name="Cancel").click()
+    result = page.get_by_role("region", name="Result of hang")
+    await expect(result).to_contain_text("somebody cancelled it")
+    assert not [call for call in api.get("/api/running").json()["calls"] if call["tool"] == "hang"]
+
+
+async def test_what_a_tool_returns_is_text_whatever_is_in_it(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/hostile")
+    await page.get_by_role("button", name="Run Ctrl").click()
+    text = page.get_by_role("region", name="Result of hostile").get_by_label("Result as text")
+    await expect(text).to_contain_text("<script>window.pwned = 1</script>")
+    await expect(text).to_contain_text("␛[31mred")
+    await expect(text).to_contain_text(r"\u{202e}back")
+    assert await page.evaluate("window.pwned") is None
+    assert await text.locator("script, img").count() == 0
+
+
+async def test_ten_megabytes_are_shown_in_part_and_the_page_goes_on(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/flood")
+    await page.get_by_role("button", name="Run Ctrl").click()
+    result = page.get_by_role("region", name="Result of flood")
+    await expect(result.get_by_role("button", name="Save as a file").first).to_be_visible()
+    shown = await result.get_by_label("Result as text").inner_text()
+    assert shown.startswith("<b>x</b>")
+    assert len(shown) < 100_000
+    await page.keyboard.press("g")
+    await page.keyboard.press("c")
+    await expect(page.get_by_role("table", name="Calls, the newest first")).to_be_visible()
+
+
+async def test_the_call_is_copied_as_a_command_as_python_and_as_a_request(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/dim")
+    await editor(page).fill('{"room": "the \'office\'", "level": 40}')
+    wanted = {
+        "CLI": "toolrun call dim 'room=the '\\''office'\\''' level:=40",
+        "Python": 'runtime.executor.execute("dim", {"room": "the \'office\'", "level": 40})',
+        "curl": "/api/tools/dim/call",
+    }
+    for name, text in wanted.items():
+        await page.get_by_role("tab", name=name, exact=True).click()
+        await page.get_by_role("region", name="Arguments as JSON").get_by_role("button", name="Copy").click()
+        await expect(page.get_by_text("Copied")).to_be_visible()
+        assert text in await page.evaluate("navigator.clipboard.readText()")
