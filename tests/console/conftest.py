@@ -10,13 +10,14 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from console.browser import CHROMIUM, FLAGS, LIMIT, WIDE, Watched, require_chromium
 from support.serving import Served, served
 
 TOKEN = "a-token-of-these-tests"
 HERE = Path(__file__).parent
+expect.set_options(timeout=LIMIT / 2)
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
 from console.browser import WIDE, Watched
+from support.serving import served, serving
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
 
@@ -73,13 +75,20 @@ async def test_the_chosen_theme_is_kept(page: Page) -> None:
     assert await page.evaluate(ground) == dark
 
 
-async def test_a_lost_connection_is_said_and_found_again(page: Page, watched: Watched) -> None:
-    watched.expected.append("Failed to load resource")
-    await page.context.set_offline(True)
-    await expect(page.get_by_role("status").filter(has_text="No connection")).to_be_visible(timeout=60_000)
-    await page.context.set_offline(False)
-    await page.get_by_role("button", name="Try now").click()
-    await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+async def test_a_lost_connection_is_said_and_found_again(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "toolrun.toml").write_text("")
+    context = await browser.new_context(viewport=WIDE)
+    page = await context.new_page()
+    with served(cwd=tmp_path) as server:
+        host, port = server.place
+        await page.goto(f"http://{host}:{port}/")
+        await expect(page.get_by_role("heading", name="No tools yet")).to_be_visible()
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="No connection")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No tools yet")).to_be_visible()  # nothing is cleared
+    with serving("--http", str(port), "--no-token", cwd=tmp_path):
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    await context.close()
 
 
 async def test_a_page_that_does_not_exist_says_so(page: Page, address: str) -> None:

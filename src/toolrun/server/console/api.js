@@ -17,7 +17,8 @@ export class ApiError extends Error {
 /** Whether the server has refused the token, or the lack of one. */
 export const needsToken = signal(false);
 
-let token = takeToken();
+let token = "";
+takeToken();
 
 /** The token from the address, once: it is moved out of sight, so that it is in no bookmark and no history. */
 function takeToken() {
@@ -27,9 +28,9 @@ function takeToken() {
     history.replaceState(null, "", `${location.pathname}${location.search}#${found[2] ?? "/"}`);
   }
   try {
-    return sessionStorage.getItem(KEY) ?? "";
+    token ||= sessionStorage.getItem(KEY) ?? "";
   } catch {
-    return found ? decodeURIComponent(found[1] ?? "") : "";
+    // The browser keeps nothing for pages.
   }
 }
 

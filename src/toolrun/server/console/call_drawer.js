@@ -30,7 +30,7 @@ export function Drawer({ id, close, link }) {
       );
     read();
     const end = on("call", (row) => {
-      if (row.id === id || row.parent === id) read();
+      if (row.id === id) read();
     });
     return () => {
       stop.abort();
@@ -41,6 +41,26 @@ export function Drawer({ id, close, link }) {
     ${raw ? html`<${Whole} raw=${raw} close=${close} link=${link} />` : html`<header><div class="row"><h2 class="title">${id}</h2><${Close} close=${close} /></div></header>`}
     ${problem && html`<div class="in"><${Problem}>${problem}<//></div>`}
   </aside>`;
+}
+
+/** A call that runs, and that the journal need not have yet. @param {{id: string, close: () => void, link: (id: string) => string}} props */
+export function RunningDrawer({ id, close, link }) {
+  const last = useRef(/** @type {any} */ (null));
+  const call = running.value.find((it) => it.id === id);
+  last.current = call ?? last.current;
+  const it = last.current;
+  if (!it) return html`<aside class="drawer" aria-label="Call ${id}"><header><div class="row"><h2 class="title">${id}</h2><${Close} close=${close} /></div></header><div class="in"><p>It does not run any more. The list has what became of it.</p></div></aside>`;
+  return html`<aside class="drawer" aria-label="Call ${id}"><header><div class="row"><h2 class="title cut">${it.tool}</h2><span class="push row">${call && html`<${Stop} run=${id} />`}</span><${Close} close=${close} /></div>
+      <div class="row wrap">${call ? html`<${State} state=${it.state} />` : html`<span class="soft">It has ended: the list has its answer.</span>`}<span class="dim"><${Time} at=${it.started} exact=${true} /></span><code class="dim">${id}</code></div></header>
+    <div class="in"><section class="sect"><h2>Now</h2><dl class="meta"><dt>Deadline</dt><dd>${it.deadline ? html`<${Time} at=${it.deadline} />` : "none yet"}</dd>${it.phase && html`<dt>Waits for</dt><dd>${it.phase}</dd>`}
+      ${it.progress && html`<dt>Progress</dt><dd>${it.progress.progress}${it.progress.total && ` of ${it.progress.total}`} ${it.progress.message}</dd>`}${it.parent && html`<dt>Part of</dt><dd><a href=${link(it.parent)}>${it.parent}</a></dd>`}${it.recorded_as && html`<dt>Recorded as</dt><dd><a href=${link(it.recorded_as)}>${it.recorded_as}</a></dd>`}</dl></section></div></aside>`;
+}
+
+/** @param {{run: string}} props */
+function Stop({ run }) {
+  const [said, say] = useState("");
+  const cancel = () => post(`/api/calls/${run}/cancel`, {}).then(() => say("Cancelling"), (error) => say(words(error)));
+  return html`<button type="button" class="btn small" disabled=${said === "Cancelling"} onClick=${cancel}>${said || "Cancel"}</button>`;
 }
 
 /** @param {{close: () => void}} props */
@@ -71,11 +91,8 @@ function Whole({ raw, close, link }) {
 
 /** @param {{id: string}} props */
 function Cancel({ id }) {
-  const [said, say] = useState("");
   const call = running.value.find((it) => it.recorded_as === id);
-  if (!call) return html`<span class="dim">another program runs it</span>`;
-  const cancel = () => post(`/api/calls/${call.id}/cancel`, {}).then(() => say("Cancelling"), (error) => say(words(error)));
-  return html`<button type="button" class="btn small" disabled=${said === "Cancelling"} onClick=${cancel}>${said || "Cancel"}</button>`;
+  return call ? html`<${Stop} run=${call.id} />` : html`<span class="dim">another program runs it</span>`;
 }
 
 /**

@@ -1,16 +1,16 @@
 // @ts-check
 /** The page Calls: a live list of which only the rows on the screen are made, and one call in full beside it. */
 import { get, words } from "./api.js";
-import { Drawer } from "./call_drawer.js";
+import { Drawer, RunningDrawer } from "./call_drawer.js";
 import { Bars } from "./call_bars.js";
-import { brief, count } from "./format.js";
+import { brief, count, seconds } from "./format.js";
 import { rowKeys, useKeys } from "./keys.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { on, onResume } from "./live.js";
 import { Command, Empty, Icon, Problem, Repairs, State, Time, Took } from "./parts.js";
 import { go, href, route } from "./router.js";
 import { readRow } from "./rows.js";
-import { approvals, tools } from "./state.js";
+import { approvals, running, tools } from "./state.js";
 
 /** @typedef {import("./rows.js").CallRow} CallRow */
 
@@ -33,7 +33,8 @@ export function Page() {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const [paused, setPaused] = useState(false);
   const fresh = useRows(filters, paused);
-  const { rows, problem, isWhole } = list.value;
+  const { problem, isWhole } = list.value;
+  const rows = [...runningRows(filters, list.value.rows), ...list.value.rows];
   const at = rows.findIndex((row) => row.id === id);
   const open = (/** @type {string} */ call) => go(href("calls", call, filters), { replace: Boolean(id) });
   const set = (/** @type {Record<string, string>} */ change) => go(href("calls", id, { ...filters, ...change }), { replace: true });
@@ -52,7 +53,7 @@ export function Page() {
       ${!rows.length && isWhole && !list.value.next ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
       <${Foot} rows=${rows} />
     </section>
-    ${id && html`<${Drawer} key=${id} id=${id} close=${() => go(href("calls", "", filters))} link=${(/** @type {string} */ call) => href("calls", call, filters)} />`}
+    ${id && html`<${id.startsWith("run-") ? RunningDrawer : Drawer} key=${id} id=${id} close=${() => go(href("calls", "", filters))} link=${(/** @type {string} */ call) => href("calls", call, filters)} />`}
   </div>`;
 }
 
@@ -68,8 +69,8 @@ function useRows(filters, paused) {
   const atTop = useRef(true);
   const isPaused = useRef(paused);
   isPaused.current = paused;
-  const isWanted = useRef(/** @type {(row: CallRow) => boolean} */ (() => true));
-  isWanted.current = (row) => fits(row, filters);
+  const isWanted = useRef(filters);
+  isWanted.current = filters;
   const show = () => {
     list.value = { ...list.value, rows: mergedRows(list.value.rows, pending) };
     setPending([]);
@@ -86,12 +87,17 @@ function useRows(filters, paused) {
       end();
     };
   }, [key]);
-  useEffect(() => gather((found) => {
+  useEffect(() => gather(async () => {
+    const found = await newest(isWanted.current);
     const known = new Map(list.value.rows.map((row, at) => [row.id, at]));
-    const changed = found.filter((row) => known.has(row.id));
-    const added = found.filter((row) => !known.has(row.id) && isWanted.current(row));
-    const rows = changed.length ? list.value.rows.slice() : list.value.rows;
-    for (const row of changed) rows[known.get(row.id) ?? 0] = row;
+    const rows = list.value.rows.slice();
+    /** @type {CallRow[]} */
+    const added = [];
+    for (const row of found) {
+      const at = known.get(row.id);
+      if (at === undefined) added.push(row);
+      else rows[at] = row;
+    }
     const isShown = atTop.current && !isPaused.current;
     list.value = { ...list.value, rows: isShown ? mergedRows(rows, added) : rows };
     if (!isShown && added.length) setPending((before) => mergedRows(before, added));
@@ -102,25 +108,25 @@ function useRows(filters, paused) {
   return { count: pending.length, show, atTop };
 }
 
-/** @param {(rows: CallRow[]) => void} show */
-function gather(show) {
-  /** @type {Map<string, CallRow>} */
-  let found = new Map();
+/** What an event says of a call is little: the newest calls are read, once for many events. @param {() => Promise<void>} look */
+function gather(look) {
   let timer = 0;
-  const end = on("call", (raw) => {
-    const row = readRow(raw);
-    found.set(row.id, row);
-    timer ||= setTimeout(() => {
-      const rows = [...found.values()];
-      found = new Map();
+  const later = () => {
+    timer ||= setTimeout(async () => {
+      await look().catch(() => undefined); // the connection says what is wrong
       timer = 0;
-      show(rows);
     }, GATHER);
-  });
-  return () => {
-    end();
-    clearTimeout(timer);
   };
+  const ends = [on("call", later), on("missed", later), on("effects", later)];
+  return () => {
+    clearTimeout(timer);
+    for (const end of ends) end();
+  };
+}
+
+/** @param {Record<string, string>} filters @returns {Promise<CallRow[]>} */
+async function newest(filters) {
+  return (await get("/api/calls", { ...question(filters), limit: PAGE })).calls.map(readRow);
 }
 
 /** @param {CallRow[]} rows @param {CallRow[]} added the newer ones, in any order @returns {CallRow[]} */
@@ -130,14 +136,19 @@ function mergedRows(rows, added) {
   return [...added.toSorted((a, b) => b.at - a.at), ...rows.filter((row) => !ids.has(row.id))];
 }
 
-/** @param {CallRow} row @param {Record<string, string>} filters */
-function fits(row, filters) {
-  const { q = "", tool, outcome, consumer, conversation } = filters;
-  if (tool && row.tool !== tool) return false;
-  if (outcome && row.outcome !== outcome) return false;
-  if (consumer && row.consumer !== consumer) return false;
-  if (conversation && row.raw.conversation !== conversation) return false;
-  return !q || `${row.id} ${row.tool} ${row.args} ${row.raw.result} ${row.raw.error}`.toLowerCase().includes(q.toLowerCase());
+/** Of the calls that run, those that the journal does not list yet and that fit. @param {Record<string, string>} filters @param {CallRow[]} rows @returns {CallRow[]} */
+function runningRows(filters, rows) {
+  const { q, tool, outcome, consumer, conversation } = filters;
+  if (q || consumer || conversation || (outcome && outcome !== "running")) return [];
+  const known = new Set(rows.slice(0, PAGE).map((row) => row.id));
+  const found = running.value.filter((call) => (!tool || call.tool === tool) && !known.has(call.recorded_as));
+  return found.map((call) => ({ id: call.id, tool: call.tool, outcome: call.state, word: call.state, at: seconds(call.started), ms: null, args: progressText(call), repaired: false, consumer: "", raw: call })).reverse();
+}
+
+/** @param {any} call */
+function progressText({ progress, phase }) {
+  if (!progress) return phase ? `waits for ${phase}` : "";
+  return [progress.total ? `${progress.progress} of ${progress.total}` : progress.progress, progress.message].filter(Boolean).join(": ");
 }
 
 /** @param {string} key @param {Record<string, string>} filters @param {AbortSignal} stop */

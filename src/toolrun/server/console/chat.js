@@ -32,7 +32,7 @@ export function Page() {
     if (id && id !== talk.value.id) void open(id).catch((error) => setProblem(words(error)));
   }, [id]);
   const names = (models?.models ?? []).map((/** @type {any} */ it) => (typeof it === "string" ? it : (it.id)));
-  const model = talk.value.model || models?.default || names[0] || "";
+  const model = talk.value.model || models?.default || "";
   if (models && !model) return html`<${NoModel} models=${models} />`;
   return html`<div class="chat"><section class="talk" aria-label="Conversation"><h1 class="sr">Chat</h1>
       <${Lines} />
@@ -42,24 +42,43 @@ export function Page() {
 
 /** @param {{models: any}} props */
 function NoModel({ models }) {
-  return html`<div class="lost"><${Empty} title="No model yet"><p>${models.problem ?? "The project names no model, so there is nobody to talk to."} Any of these changes that; then start the server again.</p>
-    <ol><li><span>A model in the cloud</span><${Command} text="export ANTHROPIC_API_KEY=…" /></li><li><span>A model on this machine, in toolrun.toml</span><${Command} text=${'[model]\nname = "ollama:qwen3:8b"'} /></li></ol><//></div>`;
+  return html`<div class="lost"><${Empty} title="No model yet"><p>${models.why} Any of these changes that; then start the server again.</p>
+    <ol><li><span>A model in the cloud</span><${Command} text="export ANTHROPIC_API_KEY=…" /></li><li><span>A model on this machine, in toolrun.toml</span><${Command} text=${'[model]\nuse = "ollama:qwen3:8b"'} /></li></ol><//></div>`;
 }
 
 /** @param {string} id */
 async function open(id) {
   const stored = await get(`/api/conversations/${encodeURIComponent(id)}`);
-  talk.value = { id, said: (stored.messages ?? []).flatMap(readMessage), busy: false, model: stored.model ?? "", tokens: null };
+  talk.value = { id, said: readMessages(stored.messages), busy: false, model: stored.model, tokens: null };
 }
 
-/** A stored message, as it was said. @param {any} message @returns {Said[]} */
-function readMessage(message) {
-  const role = message.role ?? message.type ?? "";
-  const text = typeof message.content === "string" ? message.content : (message.content ?? []).map((/** @type {any} */ it) => it.text ?? "").join("");
-  if (role === "user" || role === "human") return [{ who: "you", parts: [{ kind: "text", text }] }];
-  if (role !== "assistant" && role !== "ai") return [];
-  const calls = (message.calls ?? message.tool_calls ?? []).map((/** @type {any} */ it) => ({ kind: "call", id: it.recorded_as ?? "", tool: it.name ?? it.tool, args: it.arguments ?? it.args, result: it.result ?? { success: true, result: null, stored: true } }));
-  return [{ who: "model", parts: [...calls, ...(text ? [{ kind: "text", text }] : [])] }];
+/** Stored messages, as they were said: those of tools are the answers to the calls before them. @param {any[]} messages @returns {Said[]} */
+function readMessages(messages) {
+  /** @type {Map<string, any>} */
+  const answers = new Map();
+  for (const { body } of messages) if (body?.type === "tool") answers.set(body.data?.tool_call_id, body.data);
+  /** @type {Said[]} */
+  const said = [];
+  for (const { body } of messages) {
+    const text = textOf(body?.data?.content);
+    if (body?.type === "human") said.push({ who: "you", parts: [{ kind: "text", text }] });
+    if (body?.type !== "ai") continue;
+    const calls = (body.data?.tool_calls ?? []).map((/** @type {any} */ it) => ({ kind: "call", id: it.id, tool: it.name, args: it.args, result: stored(answers.get(it.id)) }));
+    const parts = [...calls, ...(text ? [{ kind: "text", text }] : [])];
+    const last = said.at(-1);
+    if (last?.who === "model") last.parts.push(...parts);
+    else said.push({ who: "model", parts });
+  }
+  return said;
+}
+
+/** @param {any} content of a message: text, or blocks of it */
+const textOf = (content) => (typeof content === "string" ? content : (content ?? []).map((/** @type {any} */ it) => (typeof it === "string" ? it : (it.text ?? ""))).join(""));
+
+/** @param {any} answer the message of a tool, if there is one */
+function stored(answer) {
+  const text = textOf(answer?.content);
+  return answer?.status === "error" ? { success: false, error: text } : { success: true, result: text };
 }
 
 /** @param {(parts: Part[]) => Part[]} change of what the model says now */
@@ -100,21 +119,15 @@ function follow(event, data) {
     go(href("chat", data.conversation), { replace: true });
   }
   if (event === "text" || event === "thought") change((parts) => withText(parts, event, data.text ?? ""));
-  if (event === "call") change((parts) => [...parts, { kind: "call", id: data.id ?? data.call ?? "", tool: data.tool ?? data.name, args: data.arguments, result: null }]);
+  if (event === "call") change((parts) => [...parts, { kind: "call", id: data.id, tool: data.name, args: data.arguments, result: null }]);
   if (event === "result") change((parts) => withResult(parts, data));
-  if (event === "error") change((parts) => [...parts, { kind: "problem", text: data.error ?? data.message ?? inlineText(data) }]);
-  if (event === "end") talk.value = { ...talk.value, tokens: data.usage ?? data.tokens ?? null };
+  if (event === "error") change((parts) => [...parts, { kind: "problem", text: data.error }]);
+  if (event === "end") talk.value = { ...talk.value, tokens: data };
 }
-
-/** @param {any} data */
-const inlineText = (data) => (typeof data === "string" ? data : JSON.stringify(data));
 
 /** @param {Part[]} parts @param {any} data @returns {Part[]} */
 function withResult(parts, data) {
-  const envelope = data.envelope ?? data;
-  const id = data.id ?? data.call ?? envelope.call_id;
-  const at = parts.findIndex((it) => it.kind === "call" && !it.result && (it.id === id || !id));
-  return parts.map((it, index) => (index === at && it.kind === "call" ? { ...it, result: envelope } : it));
+  return parts.map((it) => (it.kind === "call" && it.id === data.id && !it.result ? { ...it, result: data.envelope } : it));
 }
 
 function Lines() {
@@ -146,7 +159,7 @@ function Made({ part }) {
     <div class="body"><h3>Arguments</h3><${Json} value=${part.args ?? {}} label="Arguments" />
       ${(result?.repairs ?? []).length > 0 && html`<ul class="fixes">${result.repairs.map((/** @type {any} */ it) => html`<li><${State} state="repaired" hidden=${true} /><span><code>${it.path || "arguments"}</code></span><span class="why">${it.reason}</span></li>`)}</ul>`}
       ${asked && html`<${Approval} row=${asked} isOpen=${true} />`}
-      ${result && !result.stored && html`<${Answer} value=${result.result} error=${result.error} />`}
+      ${result && html`<${Answer} value=${result.result} error=${result.error} />`}
       ${id && html`<a href=${href("calls", id)}>Open the call</a>`}</div></details>
     ${result?.error && html`<${Problem}>${visible(result.error)}<//>`}`;
 }
@@ -188,7 +201,7 @@ function Aside({ model }) {
   }, [id, busy]);
   const calls = said.flatMap((it) => it.parts).filter((part) => part.kind === "call").length;
   return html`<aside class="aside" aria-label="This conversation">
-    <section class="sect"><h2>This conversation</h2><dl class="meta"><dt>Model</dt><dd>${model}</dd>${id && html`<dt>Name</dt><dd><code>${id}</code></dd>`}<dt>Calls</dt><dd>${count(calls)}</dd>${tokens && html`<dt>Tokens</dt><dd>${count(tokens.input_tokens ?? tokens.input ?? 0)} in, ${count(tokens.output_tokens ?? tokens.output ?? 0)} out</dd>`}</dl>
+    <section class="sect"><h2>This conversation</h2><dl class="meta"><dt>Model</dt><dd>${model}</dd>${id && html`<dt>Name</dt><dd><code>${id}</code></dd>`}<dt>Calls</dt><dd>${count(calls)}</dd>${tokens && html`<dt>Tokens</dt><dd>${count(tokens.input_tokens ?? 0)} in, ${count(tokens.output_tokens ?? 0)} out</dd>`}</dl>
       ${id && html`<a href=${href("calls", "", { conversation: id })}>Its calls in the list</a>`}</section>
     ${stored.length > 0 && html`<section class="sect"><h2>Kept conversations</h2><ul class="plain">${stored.slice(0, 20).map((it) => html`<li key=${it.id}><a href=${href("chat", it.id)} aria-current=${it.id === id ? "true" : undefined}>${it.id}</a> <span class="dim">${it.model ?? ""}</span></li>`)}</ul></section>`}
   </aside>`;

@@ -1,7 +1,7 @@
 // @ts-check
 /** The page Effects: what waits for a person, and what may have happened. Every entry opens; no button has the focus at first. */
 import { get, post, remove, words } from "./api.js";
-import { ago, brief, inline, span, seconds } from "./format.js";
+import { ago, brief, seconds, span, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { html, useEffect, useState } from "./lib.js";
 import { Empty, Icon, Problem, State, Time } from "./parts.js";
@@ -23,7 +23,7 @@ export function Page() {
       ${nothing && html`<${Empty} title="Nothing waits for you"><p>Requests for approval, calls that may have acted without anybody knowing, and definitions that a server has changed appear here by themselves.</p><p class="dim">Which tools ask first is said by <code>[approval]</code> in toolrun.toml.</p><//>`}
       ${asked.length > 0 && html`<section class="sect"><div class="row"><h2>Waiting for approval</h2><span class="dim">${asked.length}, nothing has run</span></div>${asked.map((row) => html`<${Approval} key=${row.id} row=${row} isOpen=${asked.length <= MAX_OPEN} />`)}</section>`}
       ${doubts.length > 0 && html`<section class="sect"><div class="row"><h2>In doubt</h2><span class="dim">${doubts.length}, started and never answered</span></div>${doubts.map((effect) => html`<${Doubt} key=${effect.call.id} effect=${effect} isOpen=${doubts.length <= MAX_OPEN} />`)}</section>`}
-      ${changes.length > 0 && html`<section class="sect"><div class="row"><h2>Definitions that changed</h2><span class="dim">${changes.length}, not offered to models until somebody accepts them</span></div>${changes.map((change) => html`<${Change} key="${change.server}/${change.tool}" change=${change} isOpen=${changes.length <= MAX_OPEN} />`)}</section>`}
+      ${changes.length > 0 && html`<section class="sect"><div class="row"><h2>Definitions that changed</h2><span class="dim">${changes.length}, what is held is not offered to models until somebody accepts it</span></div>${changes.map((change) => html`<${Change} key="${change.server}/${change.tool}" change=${change} isOpen=${changes.length <= MAX_OPEN} />`)}</section>`}
     </div><${Answers} /></div>`;
 }
 
@@ -109,30 +109,18 @@ function Change({ change, isOpen }) {
     refreshHeld();
     refreshTools();
   });
-  const diff = change.diff ?? change.differences ?? "";
-  return html`<${Entry} state="waiting" word="held" title=${change.tool} about=${`of ${change.server}: ${change.reason ?? "its definition is not the one that was accepted"}`} right=${change.at ? html`<${Time} at=${change.at} />` : ""} isOpen=${isOpen}>
-    <div class="body wide"><h3>What the server has changed</h3><${Diff} diff=${diff} /></div>
+  return html`<${Entry} state="waiting" word=${change.held ? "held" : "changed"} title=${change.tool} about=${`of ${change.server}: ${`${change.parts.join(", ")} changed`}`} right=${change.held ? "not offered" : "still offered"} isOpen=${isOpen}>
+    <div class="body wide"><h3>What the server has changed</h3><${Diff} diff=${change.difference} /></div>
     ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
     <footer><button type="button" class="btn" disabled=${busy} onClick=${accept}><${Icon} name="ok" />Accept this definition</button><span class="dim">A description is read by models: what it says, they may do.</span><code class="push dim not-phone">toolrun trust</code></footer><//>`;
 }
 
-/** Lines that begin with + or −, or pairs of before and after. @param {{diff: any}} props */
+/** A unified diff. @param {{diff: string}} props */
 function Diff({ diff }) {
-  const lines = typeof diff === "string" ? diff.split("\n") : Array.isArray(diff) ? diff.flatMap(diffLines) : [inline(diff)];
-  return html`<pre class="code fold diff-lines" tabindex="0" role="region" aria-label="Differences">${lines.map((line) => {
+  return html`<pre class="code fold diff-lines" tabindex="0" role="region" aria-label="Differences">${diff.split("\n").map((line) => {
     const kind = line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "";
-    return html`<span class=${kind}>${line}${"\n"}</span>`;
+    return html`<span class=${kind}>${visible(line)}${"\n"}</span>`;
   })}</pre>`;
-}
-
-/** @param {any} it @returns {string[]} */
-function diffLines(it) {
-  if (typeof it === "string") return it.split("\n");
-  const head = [it.path ?? it.part ?? it.name].filter(Boolean).map((name) => `  ${name}`);
-  const text = (/** @type {any} */ value) => (typeof value === "string" ? value : inline(value)).split("\n");
-  const before = it.before ?? it.old ?? it.from;
-  const after = it.after ?? it.new ?? it.to;
-  return [...head, ...(before === undefined || before === null ? [] : text(before).map((line) => `- ${line}`)), ...(after === undefined || after === null ? [] : text(after).map((line) => `+ ${line}`))];
 }
 
 function Answers() {

@@ -2,10 +2,10 @@
 /** The page Health: servers, workers, queues, threads, and charts of how calls went. */
 import { get, post, words } from "./api.js";
 import { Chart, latencyOptions, occupancyOptions, outcomeOptions, stacked } from "./chart.js";
-import { count, durationText, plural, size } from "./format.js";
+import { count, durationText, plural, visible } from "./format.js";
 import { html, useEffect, useMemo, useState } from "./lib.js";
 import { on } from "./live.js";
-import { Problem, State, Time, Took } from "./parts.js";
+import { Problem, State, Took } from "./parts.js";
 import { href } from "./router.js";
 import { effects, health, refreshHealth, running } from "./state.js";
 import { OUTCOMES, sumsOf } from "./stats.js";
@@ -32,7 +32,7 @@ export function Page() {
   }, []);
   if (!it) return html`<p class="lost dim">Reading the health</p>`;
   const down = it.servers.filter((server) => !isUp(server.state));
-  const problems = [...it.problems.map(problemText), ...(it.journal?.problem ? [`The journal: ${it.journal.problem}`] : [])];
+  const problems = [...it.problems, ...(it.journal?.problem ? [`The journal: ${it.journal.problem}`] : [])];
   return html`<div class="head"><h1>Health</h1>
       ${down.length ? html`<${State} state="failed" word="${down.length} of ${plural(it.servers.length, "server")} not connected" />` : problems.length ? html`<${State} state="failed" word=${plural(problems.length, "problem")} />` : html`<${State} state="ok" word="all is well" />`}
       <span class="push row" role="group" aria-label="Time">${SPANS.map((span) => html`<button type="button" class="chip" aria-pressed=${span.hours === hours ? "true" : "false"} onClick=${() => setHours(span.hours)}>${span.name}</button>`)}</span></div>
@@ -41,12 +41,9 @@ export function Page() {
       <${Figures} series=${series} hours=${hours} />
       <div class="half"><${Latency} series=${series} stats=${stats} /><${Outcomes} series=${series} hours=${hours} /></div>
       <div class="wide"><div class="stack tight"><${Servers} servers=${it.servers} /><${Workers} workers=${it.workers} /></div>
-        <div class="stack tight"><${Occupancy} series=${series} /><${Queues} queues=${it.queues} /><${Threads} threads=${it.threads} /><${Journal} journal=${it.journal} /></div></div>
+        <div class="stack tight"><${Occupancy} series=${series} /><${Threads} threads=${it.threads} /><${Journal} journal=${it.journal} /></div></div>
     </div>`;
 }
-
-/** @param {any} it */
-const problemText = (it) => (typeof it === "string" ? it : [it.source ?? it.path ?? it.name, it.message ?? it.reason ?? it.error].filter(Boolean).join(": ") || JSON.stringify(it));
 
 /** @param {number} hours @returns {[any, any]} */
 function useFigures(hours) {
@@ -79,18 +76,18 @@ function Figures({ series, hours }) {
   const { calls: all, repaired, outcomes } = sumsOf(series);
   const bad = (outcomes.failed ?? 0) + (outcomes.timeout ?? 0) + (outcomes.in_doubt ?? 0);
   const it = health.value;
-  const queued = running.value.filter((call) => call.state !== "running").length;
-  const threads = it?.threads;
+  const { queues } = it ?? {};
+  const abandoned = Object.values(it?.threads.abandoned ?? {}).reduce((sum, number) => sum + number, 0);
   const doubts = effects.value?.length ?? 0;
   const rate = all / (hours * 60);
   return html`<div class="kpis">
-    <div><span>Running</span><b>${count(running.value.length - queued)}</b><em>${it?.workers.length ? plural(it.workers.length, "worker") : "in this process"}</em></div>
-    <div><span>Queued</span><b>${count(queued)}</b><em>wait for a place</em></div>
+    <div><span>Running</span><b>${count(queues?.running ?? running.value.length)}</b><em>of ${count(queues?.max_concurrency ?? 0)} places</em></div>
+    <div><span>Queued</span><b>${count(queues?.queued ?? 0)}</b><em>of ${count(queues?.max_queue ?? 0)} that may wait</em></div>
     <div><span>Calls a minute</span><b>${rate >= 10 ? rate.toFixed(0) : rate.toFixed(1)}</b><em>${count(all)} in ${hours} h</em></div>
     <div><span>Failed</span><b>${all ? ((bad / all) * 100).toFixed(1) : "0"}<span class="u">%</span></b><em>${count(bad)} of ${count(all)}</em></div>
     <div><span>Repaired</span><b>${all ? ((repaired / all) * 100).toFixed(0) : "0"}<span class="u">%</span></b><em>ran, but not as sent</em></div>
     <div><span>In doubt</span><b class=${doubts ? "st-in-doubt" : ""}>${doubts}</b><em>${doubts ? html`<a href="#/effects">settle them</a>` : "nothing to settle"}</em></div>
-    <div><span>Abandoned threads</span><b class=${threads?.abandoned ? "st-timeout" : ""}>${threads?.abandoned ?? 0}</b><em>${threads?.limit ? `of ${threads.limit} allowed` : "cannot be stopped"}</em></div></div>`;
+    <div><span>Abandoned threads</span><b class=${abandoned ? "st-timeout" : ""}>${abandoned}</b><em>${abandoned ? "cannot be stopped" : "every tool has ended"}</em></div></div>`;
 }
 
 /** @param {{series: any, stats: any}} props */
@@ -137,40 +134,30 @@ function Restart({ path, name, label }) {
 /** @param {{servers: any[]}} props */
 function Servers({ servers }) {
   if (!servers.length) return html`<section class="card"><header><h2>Servers</h2></header><div class="body"><p class="dim">The project uses no MCP server.</p></div></section>`;
-  return html`<section class="card"><header><h2>Servers</h2><span class="dim">${plural(servers.length, "MCP server")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Servers"><table><thead><tr><th scope="col">Server</th><th scope="col">State</th><th scope="col">Transport</th><th scope="col" class="num">Restarts</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${servers.map((server) => {
+  return html`<section class="card"><header><h2>Servers</h2><span class="dim">${plural(servers.length, "MCP server")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Servers"><table><thead><tr><th scope="col">Server</th><th scope="col">State</th><th scope="col">Transport</th><th scope="col" class="num">Connected</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${servers.map((server) => {
     const up = isUp(server.state);
-    return html`<tr key=${server.name}><td class="nowrap"><b>${server.name}</b> <span class="dim">${plural(server.tools ?? 0, "tool")}</span></td><td><${State} state=${up ? "ok" : "failed"} word=${up ? "connected" : String(server.state).replaceAll("_", " ")} />${server.error && html`<div class="dim prose">${server.error}</div>`}</td><td class="soft">${[server.transport, server.pid && `pid ${server.pid}`].filter(Boolean).join(", ") || "–"}</td><td class="num">${server.restarts ?? 0}</td><td class="num"><${Restart} path="/api/servers/${encodeURIComponent(server.name)}/restart" name=${server.name} label=${up ? "Restart" : "Try now"} /></td></tr>`;
+    return html`<tr key=${server.name}><td class="nowrap"><b>${server.name}</b> <span class="dim">${plural(server.tools ?? 0, "tool")}</span></td><td><${State} state=${up ? "ok" : "failed"} word=${up ? "connected" : String(server.state).replaceAll("_", " ")} />${server.error && html`<div class="dim prose">${server.error}</div>`}${!up && server.tail && html`<pre class="code fold">${visible(server.tail)}</pre>`}</td><td class="soft">${[server.transport, server.protocol].filter(Boolean).join(", ")}</td><td class="num">${plural(server.connections, "time")}</td><td class="num"><${Restart} path="/api/servers/${encodeURIComponent(server.name)}/restart" name=${server.name} label=${up ? "Restart" : "Try now"} /></td></tr>`;
   })}</tbody></table></div></section>`;
 }
 
 /** @param {{workers: any[]}} props */
 function Workers({ workers }) {
   if (!workers.length) return html`<section class="card"><header><h2>Workers</h2></header><div class="body"><p class="dim">None runs. A script's first call starts one.</p></div></section>`;
-  const scripts = new Set(workers.map((it) => it.script ?? it.tool)).size;
-  return html`<section class="card"><header><h2>Workers</h2><span class="dim">${count(workers.length)}, for ${plural(scripts, "script")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Workers"><table><thead><tr><th scope="col">Worker</th><th scope="col" class="num">pid</th><th scope="col">State</th><th scope="col">Walls</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Age</th><th scope="col" class="num">Restarts</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${workers.map(
-    (it) => html`<tr key=${it.pid}><td><code>${it.script ?? it.tool ?? "–"}</code></td><td class="num">${it.pid}</td><td><${State} state=${it.state === "busy" ? "running" : "ok"} word=${it.state} /></td><td class="soft">${it.rung ?? "–"}</td><td class="num">${count(it.calls ?? 0)}</td><td class="num">${it.memory_mb ? html`${it.memory_mb.toFixed(1)}<span class="u">MB</span>` : "–"}</td><td class="num">${it.uptime === undefined || it.uptime === null ? "–" : durationText(Math.round(it.uptime) * 1000)}</td><td class="num">${it.restarts ?? 0}</td><td class="num"><${Restart} path="/api/workers/${it.pid}/restart" name=${`${it.script ?? it.tool ?? "worker"} ${it.pid}`} label="Restart" /></td></tr>`,
+  const scripts = new Set(workers.map((it) => it.script)).size;
+  return html`<section class="card"><header><h2>Workers</h2><span class="dim">${count(workers.length)}, for ${plural(scripts, "script")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Workers"><table><thead><tr><th scope="col">Worker</th><th scope="col" class="num">pid</th><th scope="col">State</th><th scope="col">Walls</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Age</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${workers.map(
+    (it) => html`<tr key=${it.id}><td><code>${it.script}</code></td><td class="num">${it.id.replace("pid ", "")}</td><td><${State} state=${it.state === "busy" ? "running" : "ok"} word=${it.state} /></td><td class="soft">${it.sandbox || "none"}</td><td class="num">${count(it.calls)}</td><td class="num">${it.memory ? html`${(it.memory / 1e6).toFixed(1)}<span class="u">MB</span>` : "–"}</td><td class="num">${durationText(Math.round(it.uptime) * 1000)}</td><td class="num"><${Restart} path="/api/workers/${encodeURIComponent(it.id)}/restart" name="${it.script} ${it.id}" label="Restart" /></td></tr>`,
   )}</tbody></table></div></section>`;
 }
 
-/** @param {{queues: any}} props */
-function Queues({ queues }) {
-  const rows = Array.isArray(queues) ? queues : Object.entries(queues ?? {}).map(([name, it]) => (it && typeof it === "object" ? { name, .../** @type {any} */ (it) } : { name, waiting: it }));
-  if (!rows.length) return null;
-  const cell = (/** @type {any} */ value) => (value === undefined || value === null ? "–" : count(Number(value)));
-  return html`<section class="card"><header><h2>Queues</h2></header><div class="scroll-x" tabindex="0" role="region" aria-label="Queues"><table><thead><tr><th scope="col">Queue</th><th scope="col" class="num">Running</th><th scope="col" class="num">Limit</th><th scope="col" class="num">Waiting</th></tr></thead><tbody>${rows.map((it) => html`<tr><td>${it.tool ? html`<code>${it.tool}</code>` : (it.name ?? "All calls")}</td><td class="num">${cell(it.running)}</td><td class="num">${cell(it.limit)}</td><td class="num">${cell(it.waiting ?? it.queued)}</td></tr>`)}</tbody></table></div></section>`;
-}
-
-/** @param {{threads: any}} props */
+/** @param {{threads: {abandoned: Record<string, number>, lingering: number}}} props */
 function Threads({ threads }) {
-  if (!threads) return null;
-  const gone = threads.abandoned_calls ?? threads.calls ?? [];
-  return html`<section class="card"><header><h2>Threads</h2><span class="dim">${count(threads.running ?? 0)} at work, ${count(threads.abandoned ?? 0)} abandoned</span></header><div class="body"><p class="soft">${threads.abandoned ? "A thread cannot be stopped. These calls were answered at their deadline while the tool still runs." : "No call was answered while its tool still runs."}</p>${gone.length > 0 && html`<table class="bare"><tbody>${gone.map((/** @type {any} */ it) => html`<tr><td><code>${it.tool}</code></td><td class="num"><${Time} at=${it.at ?? it.since} /></td></tr>`)}</tbody></table>`}</div></section>`;
+  const rows = Object.entries(threads.abandoned);
+  return html`<section class="card"><header><h2>Abandoned threads</h2></header><div class="body"><p class="soft">${rows.length ? "A thread cannot be stopped. These tools still run, although their calls were answered at their deadlines." : "No tool of this process runs on after its deadline."}${threads.lingering > 0 && ` ${plural(threads.lingering, "cancelled call")} of async tools ${threads.lingering === 1 ? "has" : "have"} not ended yet.`}</p>
+    ${rows.length > 0 && html`<table class="bare"><tbody>${rows.map(([tool, number]) => html`<tr><td><a href=${href("tools", tool)}><code>${tool}</code></a></td><td class="num">${plural(number, "thread")}</td></tr>`)}</tbody></table>`}</div></section>`;
 }
 
 /** @param {{journal: any}} props */
 function Journal({ journal }) {
-  if (!journal) return html`<section class="card"><header><h2>Journal</h2></header><div class="body"><p class="dim">No journal is kept: past calls are not shown. <code>[journal]</code> in toolrun.toml says so.</p></div></section>`;
-  const gap = journal.gap ?? journal.gaps;
-  const lost = Array.isArray(gap) ? gap.reduce((sum, it) => sum + (it.calls ?? 0), 0) : Number(gap?.calls ?? gap ?? 0);
-  return html`<section class="card"><header><h2>Journal</h2>${journal.problem ? html`<${State} state="failed" word="cannot be written" />` : html`<${State} state="ok" word="written" />`}</header><div class="body"><dl class="meta"><dt>File</dt><dd><code class="break">${journal.path ?? "–"}</code></dd>${journal.bytes && html`<dt>Size</dt><dd>${size(journal.bytes)}</dd>`}<dt>Not recorded</dt><dd>${lost ? plural(lost, "call") : "nothing is missing"}</dd></dl></div></section>`;
+  if (!journal.path) return html`<section class="card"><header><h2>Journal</h2></header><div class="body"><p class="dim">No journal is kept: past calls are not shown. <code>[journal]</code> in toolrun.toml says so.</p></div></section>`;
+  return html`<section class="card"><header><h2>Journal</h2>${journal.problem ? html`<${State} state="failed" word="cannot be written" />` : html`<${State} state="ok" word="written" />`}</header><div class="body"><dl class="meta"><dt>File</dt><dd><code class="break">${journal.path}</code></dd></dl></div></section>`;
 }

@@ -2,4 +2,4 @@
 /** What the states of an MCP server mean. Pure. */
 
 /** @param {string} state */
-export const isUp = (state) => ["connected", "ready", "ok", "idle"].includes(state);
+export const isUp = (state) => state === "connected";

@@ -30,7 +30,7 @@ export function Shell({ children }) {
       <${Navigation} page=${page} />
       <header class="top">
         <a class="brand only-phone" href="#/tools"><${Logo} /><span>${title}</span></a>
-        <button type="button" class="find" onClick=${() => (dialog.value = "search")} aria-label="Search tools and calls"><${Icon} name="find" /><span>Search tools and calls</span><kbd>${isMac ? "⌘K" : "Ctrl K"}</kbd></button>
+        <button type="button" class="find" onClick=${() => (dialog.value = "search")}><${Icon} name="find" /><span>Search tools and calls</span><kbd aria-hidden="true">${isMac ? "⌘K" : "Ctrl K"}</kbd></button>
         <${Connection} />
         <${Theme} />
       </header>
@@ -71,7 +71,7 @@ function Navigation({ page }) {
 function Foot() {
   const it = health.value;
   return html`<div class="nav-foot">
-    <b class="cut">${it?.project ?? location.hostname}</b><span>${location.host}</span>
+    <b class="cut">${location.hostname}</b><span>${location.host}</span>
     ${it && html`<span>toolrun ${it.version}</span><span>up ${durationText(Math.round(it.uptime) * 1000)}</span>`}
     <button type="button" class="link" onClick=${() => (dialog.value = "help")}>Keys <kbd>?</kbd></button>
   </div>`;

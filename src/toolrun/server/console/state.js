@@ -59,14 +59,11 @@ export const refreshApprovals = source(async () => {
   approvals.value = (await get("/api/approvals")).approvals;
 });
 export const refreshHeld = source(async () => {
-  held.value = readHeld(await get("/api/trust"));
+  held.value = (await get("/api/trust")).changes;
 });
 export const refreshRunning = source(async () => {
   running.value = (await get("/api/running")).calls;
 }, 500);
-
-/** @param {any} answer */
-const readHeld = (answer) => answer.definitions ?? answer.changed ?? answer.held ?? [];
 
 function refreshAll() {
   for (const refresh of [refreshTools, refreshHealth, refreshRunning, refreshEffects, refreshApprovals, refreshHeld]) refresh();
@@ -77,7 +74,8 @@ export function follow() {
   onResume(refreshAll);
   on("call", refreshRunning);
   on("tools", refreshTools);
-  on("tools", refreshHeld);
+  on("trust", refreshHeld);
+  on("trust", refreshTools);
   on("health", refreshHealth);
   on("effects", refreshEffects);
   on("approval", refreshApprovals);

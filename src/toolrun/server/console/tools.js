@@ -76,7 +76,7 @@ function Summary({ all }) {
 function Source({ source, members, chosen }) {
   const kind = members[0]?.source.kind ?? "";
   const server = health.value?.servers.find((it) => it.name === source);
-  const workers = (health.value?.workers ?? []).filter((it) => it.script === source || it.source === source).length;
+  const workers = (health.value?.workers ?? []).filter((it) => it.script === source || it.script.endsWith(`/${source}`)).length;
   const about = [KINDS[kind] ?? kind, plural(members.length, "tool"), workers ? plural(workers, "worker") : ""].filter(Boolean).join(", ");
   const lost = members.every((tool) => tool.state === "unavailable");
   const [state, word] = server ? (isUp(server.state) ? ["ok", "connected"] : ["failed", server.state.replaceAll("_", " ")]) : lost ? ["failed", "not available"] : ["ok", "loaded"];

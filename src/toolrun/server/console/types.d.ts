@@ -25,29 +25,35 @@ export interface ToolDetail extends Tool {
 
 export interface Server {
   name: string;
+  transport: string;
   state: string;
-  error?: string | null;
+  error: string | null;
+  tail: string | null;
+  protocol: string | null;
+  info: string | null;
   tools: number;
-  restarts: number;
-  [more: string]: any;
+  connections: number;
 }
 
 export interface Worker {
-  pid: number;
+  id: string;
+  script: string;
   state: string;
   calls: number;
-  restarts: number;
-  [more: string]: any;
+  running: number;
+  memory: number | null;
+  uptime: number;
+  sandbox: string;
 }
 
 export interface Health {
+  version: string;
+  uptime: number;
+  ready: boolean;
   servers: Server[];
   workers: Worker[];
-  queues: any;
-  threads: { running: number; abandoned: number; [more: string]: any };
-  journal: { path?: string; gap?: any; problem?: string | null; [more: string]: any } | null;
-  problems: any[];
-  uptime: number;
-  version: string;
-  [more: string]: any;
+  queues: { running: number; queued: number; max_concurrency: number; max_queue: number };
+  threads: { abandoned: Record<string, number>; lingering: number };
+  journal: { path: string | null; problem: string | null };
+  problems: string[];
 }
