@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from demo_broker import DemoBroker, DemoError, open_demo_broker
 from devices import Simulation
+from house_page import page_served
 from house_screen import Complaints, Screen
 from house_steps import Check, Conversation, Scene
 from house_watch import watch
@@ -90,7 +91,9 @@ async def live(options: Options, screen: Screen) -> list[str]:
             show_tools(screen, runtime)
             client = await asyncio.to_thread(find_model, options.model, runtime, screen, is_check=options.is_check)
             scene = Scene(screen, broker, house, Conversation(seen.catch_up))
-            return await converse(scene, client, config, is_check=options.is_check)
+            async with page_served(runtime) as page:
+                screen.fact("console", page)
+                return await converse(scene, client, config, is_check=options.is_check)
 
 
 def show_tools(screen: Screen, runtime: Runtime) -> None:

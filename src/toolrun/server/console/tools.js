@@ -72,8 +72,13 @@ function Summary({ all }) {
     <span class="push">${heldBack > 0 && html`<${State} state="waiting" word="${heldBack} held" />`} ${down > 0 && html`<${State} state="failed" word="${down} not connected" />`}</span></div>`;
 }
 
+/** Tools of a source that are listed at once: more take longer to make than anybody reads. */
+const MANY = 150;
+
 /** @param {{source: string, members: Tool[], chosen: string}} props */
 function Source({ source, members, chosen }) {
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? members : members.filter((tool, at) => at < MANY || tool.name === chosen);
   const kind = members[0]?.source.kind ?? "";
   const server = health.value?.servers.find((it) => it.name === source);
   const workers = (health.value?.workers ?? []).filter((it) => it.script === source || it.script.endsWith(`/${source}`)).length;
@@ -82,7 +87,7 @@ function Source({ source, members, chosen }) {
   const [state, word] = server ? (isUp(server.state) ? ["ok", "connected"] : ["failed", server.state.replaceAll("_", " ")]) : lost ? ["failed", "not available"] : ["ok", "loaded"];
   return html`<div class="src"><div class="row"><h2 class="cut">${source}</h2><span class="push"><${State} state=${state} word=${word} /></span></div>
       <p class="cut">${about}${server?.error ? `, ${server.error}` : ""}</p></div>
-    <ul class="tl">${members.map((tool) => html`<${Row} key=${tool.name} tool=${tool} isChosen=${tool.name === chosen} />`)}</ul>`;
+    <ul class="tl">${shown.map((tool) => html`<${Row} key=${tool.name} tool=${tool} isChosen=${tool.name === chosen} />`)}${shown.length < members.length && html`<li><button type="button" class="btn small" onClick=${() => setWhole(true)}>Show all ${count(members.length)}</button></li>`}</ul>`;
 }
 
 /** @param {{tool: Tool, isChosen: boolean}} props */
