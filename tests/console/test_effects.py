@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import httpx2
@@ -32,7 +33,7 @@ async def test_an_approved_call_runs_with_exactly_the_arguments_that_were_shown(
     made = call(api, "remove", path="plan.txt")
     asked = entry(page, "plan.txt")
     await expect(asked.get_by_label("Arguments", exact=True)).to_have_text('{"path": "plan.txt"}')
-    await expect(page.get_by_role("link", name="Effects")).to_contain_text("1")
+    await expect(page.get_by_role("link", name="Effects")).to_contain_text(re.compile("[1-9]"))
     assert not (project / "tools/runs.txt").exists()
     assert await page.evaluate("document.activeElement === document.body")  # no button has the focus
     await asked.get_by_role("button", name="Approve once").click()
@@ -79,6 +80,8 @@ async def test_a_call_in_doubt_is_settled_by_whoever_knows(page: Page, address: 
     assert made["side_effects"] == "unknown"
     await page.goto(f"{address}#/effects")
     doubt = entry(page, "lamp 9")
+    if await doubt.get_attribute("open") is None:  # of many, each opens when it is wanted
+        await doubt.locator("summary").click()
     await expect(doubt.get_by_role("heading", name="What may have happened")).to_be_visible()
     await doubt.get_by_role("button", name="It happened").click()
     await expect(doubt).to_have_count(0)

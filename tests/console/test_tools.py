@@ -34,6 +34,7 @@ async def test_the_filter_leaves_what_fits(page: Page) -> None:
 async def test_nested_parameters_stand_under_the_one_that_holds_them(page: Page, address: str) -> None:
     await page.goto(f"{address}#/tools/plan")
     table = page.get_by_role("region", name="Parameters").get_by_role("table")
+    await expect(table.get_by_role("row")).to_have_count(11)
     rows = [re.sub(r"\s+", " ", text) for text in await table.get_by_role("row").all_inner_texts()]
     order = ["target", "Room", "kind", "room", "Group", "kind", "members", "id", "weight", "days"]
     assert [row.split()[0] for row in rows[1:]] == order

@@ -138,6 +138,7 @@ async def test_the_call_is_copied_as_a_command_as_python_and_as_a_request(page: 
     }
     for name, text in wanted.items():
         await page.get_by_role("tab", name=name, exact=True).click()
+        await expect(page.get_by_role("region", name=name, exact=True)).to_contain_text("office")
         await page.get_by_role("region", name="Arguments as JSON").get_by_role("button", name="Copy").click()
         await expect(page.get_by_text("Copied")).to_be_visible()
         assert text in await page.evaluate("navigator.clipboard.readText()")
