@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import BrowserContext, ConsoleMessage, Page, Route
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, Route, ViewportSize
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -22,8 +22,8 @@ FLAGS = [
 ]
 LIMIT = 60_000
 """Milliseconds that anything may take: the machine may be busy."""
-WIDE = {"width": 1400, "height": 900}
-PHONE = {"width": 400, "height": 800}
+WIDE: ViewportSize = {"width": 1400, "height": 900}
+PHONE: ViewportSize = {"width": 400, "height": 800}
 _WATCH = """
 addEventListener("securitypolicyviolation", (event) => {
   console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`);
