@@ -68,10 +68,13 @@ function Navigation({ page }) {
   </nav>`;
 }
 
+/** The folder of the project, in which the journal is. @param {string | null | undefined} path */
+const projectName = (path) => /([^/]+)\/\.toolrun\/[^/]+$/.exec(path ?? "")?.[1] ?? "";
+
 function Foot() {
   const it = health.value;
   return html`<div class="nav-foot">
-    <b class="cut">${location.hostname}</b><span>${location.host}</span>
+    <b class="cut">${projectName(it?.journal.path) || location.hostname}</b><span>${location.host}</span>
     ${it && html`<span>toolrun ${it.version}</span><span>up ${durationText(Math.round(it.uptime) * 1000)}</span>`}
     <button type="button" class="link" onClick=${() => (dialog.value = "help")}>Keys <kbd>?</kbd></button>
   </div>`;
