@@ -22,7 +22,7 @@ from support.serving import served  # noqa: E402
 
 OUT = Path(__file__).parent
 TOKEN = "a-token-for-pictures"
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1400, "height": 860}
 CALLS = [
     ("get_weather", {"city": "Berlin"}),
     ("math_eval", {"expression": "5 km / 20 minutes"}),

@@ -89,7 +89,7 @@ function Doubt({ effect, isOpen }) {
     refreshEffects();
   });
   return html`<${Entry} state="in_doubt" title=${row.tool} about=${`asked by ${row.consumer || "a program"}: ${brief(row.args, 90)}`} right=${html`<${Time} at=${row.at} />, ${ago(row.at)}`} isOpen=${isOpen}>
-    <div class="body"><div><h3>What may have happened</h3><p>${effect.known}</p>${effect.may_act && html`<p class="soft">It may still be running, and act.</p>`}</div>
+    <div class="body"><div><h3>What may have happened</h3><p>${effect.known.charAt(0).toUpperCase()}${effect.known.slice(1)}.</p>${effect.may_act && html`<p class="soft">It may still be running, and act.</p>`}</div>
       <div><h3>Arguments as run</h3><pre class="code fold" tabindex="0" role="region" aria-label="Arguments as run">${brief(row.args, 400)}</pre><p class="dim">Call <a href=${href("calls", row.id)}>${row.id}</a></p></div></div>
     ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
     <footer>

@@ -75,7 +75,7 @@ function Foot() {
   const it = health.value;
   return html`<div class="nav-foot">
     <b class="cut">${projectName(it?.journal.path) || location.hostname}</b><span>${location.host}</span>
-    ${it && html`<span>toolrun ${it.version}</span><span>up ${durationText(Math.round(it.uptime) * 1000)}</span>`}
+    ${it && html`<span>toolrun ${it.version}</span><span>up ${durationText(Math.round(it.uptime) * 1000).replace(".00", "")}</span>`}
     <button type="button" class="link" onClick=${() => (dialog.value = "help")}>Keys <kbd>?</kbd></button>
   </div>`;
 }

@@ -23,7 +23,7 @@ export function Timeline({ raw, row }) {
       ${[0, 0.5, 1].map((part) => html`<line class="grid" x1=${x(part * all)} x2=${x(part * all)} y1="16" y2=${height} /><text x=${x(part * all)} y="10" text-anchor=${part === 1 ? "end" : part ? "middle" : "start"} class=${part === 1 ? "strong" : ""}>${part ? durationText(part * all) : "0"}</text>`)}
       ${bars.map((bar, at) => html`<${Line} bar=${bar} y=${20 + at * STEP} x=${x} />`)}
     </svg>
-    <ul class="logs" aria-label="What happened">${raw.timeline.map((/** @type {any} */ it) => html`<li key=${`${it.at}${it.event}`}><time>${offset((seconds(it.at) - row.at) * 1000)}</time><span>${it.event}</span><span>${it.words}</span></li>`)}</ul></section>`;
+    <ul class="logs" aria-label="What happened">${raw.timeline.map((/** @type {any} */ it) => html`<li key=${`${it.at}${it.event}`}><time>${offset((seconds(it.at) - row.at) * 1000)}</time><span>${it.words}</span></li>`)}</ul></section>`;
 }
 
 /** @param {{bar: Bar, y: number, x: (ms: number) => number}} props */
@@ -53,4 +53,4 @@ function lines(raw, row) {
 }
 
 /** @param {number} ms since the call was accepted */
-const offset = (ms) => (ms < 0 ? `−${durationText(-ms)}` : `+${durationText(ms)}`);
+const offset = (ms) => (ms === 0 ? "0" : ms < 0 ? `−${durationText(-ms)}` : `+${durationText(ms)}`);

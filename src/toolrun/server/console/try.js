@@ -48,7 +48,8 @@ function Bench({ name }) {
   };
   const seconds = Number(timeout) > 0 ? Number(timeout) : null;
   const run = (/** @type {string | null} */ key = null) => {
-    if (parsed.value !== undefined || text.trim()) start(name, parsed.value ?? text, { timeout: seconds, key });
+    const typed = drafts.get(name) ?? text; // a key may come before what was typed last is drawn
+    void start(name, parse(typed).value ?? typed, { timeout: seconds, key });
   };
   useKeys({ "Mod+Enter": () => run() });
   if (problem) return html`<${Head} name=${name} tool=${null} /><div class="lost"><${Problem}>${problem}<//></div>`;
