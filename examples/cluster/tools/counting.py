@@ -3,7 +3,7 @@
 # dependencies = []
 #
 # [tool.toolrun]
-# concurrency = 8
+# concurrency = 4
 # ///
 """A tool that says which machine it ran on."""
 

@@ -21,6 +21,7 @@ import click
 
 from toolrun.builtins import BUILTINS, find_missing
 from toolrun.cli import exit
+from toolrun.cli.cluster_checks import examine_cluster, uses_cluster
 from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
@@ -138,6 +139,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
             *_scripts(runtime, options),
             _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_ground, cache)),
             *_permissions(runtime),
+            *await asyncio.to_thread(_cluster, config),
             *_servers(runtime, options),
             *_definitions(runtime),
             *_settings(runtime),
@@ -231,6 +233,13 @@ def _sandbox(required: str, ground: Ground) -> Check:
         advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
         return Check(WARNING, "sandbox", "\n".join([about, *more]), advice)
     return Check(OK, "sandbox", "\n".join([about, *more]))
+
+
+def _cluster(config: Config) -> list[Check]:
+    """Whether the cluster can be used, if any script runs there."""
+    if not uses_cluster(config):
+        return []
+    return [Check(OK if it.is_ok else PROBLEM, "cluster", it.message, it.advice) for it in examine_cluster(config)]
 
 
 def _permissions(runtime: Runtime) -> Iterator[Check]:

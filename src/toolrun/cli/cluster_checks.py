@@ -1,0 +1,166 @@
+"""What `toolrun doctor` says of a cluster: whether it can be used from here, step by step, and what to do if not.
+
+A step that needs an earlier one is left out if that one failed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any, Final, NamedTuple
+
+from toolrun.cluster.inspection import inspect_cluster
+from toolrun.config.model import Config
+from toolrun.text import plural
+
+_CONNECT: Final = 3.0
+_ENVIRONMENT: Final = 'run: set -a; eval "$(toolrun cluster env)"; set +a'
+
+
+class Finding(NamedTuple):
+    """The outcome of one step."""
+
+    is_ok: bool
+    message: str
+    advice: str = ""
+
+
+def uses_cluster(config: Config) -> bool:
+    """Whether any script runs on a cluster."""
+    return "ray" in (config.workers.engine, *(it.engine for it in config.tool.values()))
+
+
+def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """The steps, in order."""
+    if find_spec("ray") is None:
+        yield Finding(False, "Ray is not installed", "pip install 'toolrun[ray]'")
+        return
+    address = config.workers.address or environ.get("RAY_ADDRESS", "")
+    if not address:
+        yield Finding(
+            False, "no address", 'set [workers] address = "HOST:6379" or RAY_ADDRESS to the head of the cluster'
+        )
+        return
+    encrypted = _tls(address, environ)
+    yield encrypted
+    if not encrypted.is_ok:
+        return
+    token = _token(address, config.workers.allow_cluster_without_token)
+    yield token
+    if token.is_ok:
+        yield from _members(config, inspect_cluster(address))
+
+
+def _tls(address: str, environ: Mapping[str, str]) -> Finding:
+    """Whether the head answers, and speaks TLS if and only if this program does."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    wants_tls = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    try:
+        context = _context(environ) if wants_tls else _any_certificate()
+    except OSError as error:  # of ssl as well
+        return Finding(False, f"the certificate of this machine cannot be used: {error}", _ENVIRONMENT)
+    try:
+        with socket.create_connection((host, int(port)), _CONNECT) as plain:
+            try:
+                with context.wrap_socket(plain, server_hostname=host) as it:
+                    version = it.version()
+            except ssl.SSLCertVerificationError as error:
+                return Finding(
+                    False,
+                    f"the certificate of {address} is not one of this cluster: {error.verify_message}",
+                    "copy the folder that toolrun cluster invite makes on this head",
+                )
+            except OSError as error:
+                if wants_tls:
+                    about = f"the head at {address} does not speak TLS ({error})"
+                    return Finding(False, about, "start all nodes with toolrun cluster head and toolrun cluster node")
+                return Finding(True, f"{address} answers, without TLS: what Ray's processes say can be read by others")
+    except ValueError:
+        return Finding(False, f"the address is not HOST:PORT: {address!r}", 'such as "10.0.0.1:6379"')
+    except OSError as error:
+        reason = error.strerror or str(error)
+        advice = "start the head: toolrun cluster head; or correct [workers] address, or the firewall between"
+        return Finding(False, f"nothing answers at {address}: {reason}", advice)
+    if not wants_tls:
+        return Finding(False, f"the head at {address} wants TLS, and this program does not use it", _ENVIRONMENT)
+    return Finding(True, f"{address} answers with {version}")
+
+
+def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=environ.get("RAY_TLS_CA_CERT", ""))
+    context.load_cert_chain(environ.get("RAY_TLS_SERVER_CERT", ""), environ.get("RAY_TLS_SERVER_KEY", ""))
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _any_certificate() -> ssl.SSLContext:
+    """To see whether TLS is spoken at all. Nothing is sent over it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _token(address: str, allow_without_token: bool) -> Finding:
+    from toolrun.processes.ray.cluster_check import ClusterError, check_cluster
+
+    try:
+        check_cluster(address, allow_without_token)
+    except ClusterError as error:
+        return Finding(False, str(error), _ENVIRONMENT)
+    if allow_without_token:
+        return Finding(True, "usable; [workers] allow_cluster_without_token lets any token in")
+    return Finding(True, "the token is accepted, and a wrong one refused")
+
+
+def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Finding]:
+    if "error" in found:
+        yield Finding(False, f"the cluster says nothing of its nodes: {found['error']}")
+        return
+    for name, own, other in (
+        ("Python", found["own_python"], found["python"]),
+        ("Ray", found["own_ray"], found["ray"]),
+    ):
+        if other is not None and own != other:
+            advice = f"install {name} {other} here, or {name} {own} on all nodes: they must be the same"
+            yield Finding(False, f"{name} is {own} here, and {other} on the cluster", advice)
+        else:
+            yield Finding(True, f"{name} {own}, as on the cluster")
+    alive = [it for it in found["nodes"] if it["is_alive"]]
+    about = ", ".join(f"{it['address']} ({_amounts(it['resources'])})" for it in alive)
+    if not alive:
+        yield Finding(False, "no node is alive", "start one: toolrun cluster node HEAD")
+        return
+    yield Finding(True, f"{plural(len(alive), 'node')}: {about}")
+    yield from _places(config, alive)
+
+
+def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Tools that fit on no node, however idle it is."""
+    for name, settings in config.tool.items():
+        wanted = settings.resources
+        if (settings.engine or config.workers.engine) != "ray" or not wanted:
+            continue
+        if not any(all(it["resources"].get(key, 0) >= _number(need) for key, need in wanted.items()) for it in alive):
+            needs = _amounts({key: _number(need) for key, need in wanted.items()})
+            advice = "start a node that has it, or ask for less: [tool.NAME] resources"
+            yield Finding(False, f"{name} needs {needs} on one node, and no node has that", advice)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    """CPUs first; without those that Ray adds for itself."""
+    own = {
+        name: value
+        for name, value in resources.items()
+        if not name.startswith(("node:", "memory", "object_store_memory"))
+    }
+    return ", ".join(f"{name} {own[name]:g}" for name in sorted(own, key=lambda it: (it != "CPU", it))) or "no CPU"
