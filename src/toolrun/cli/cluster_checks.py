@@ -10,8 +10,9 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from toolrun.cli.check import OK, PROBLEM, Check
 from toolrun.cluster.inspection import inspect_cluster
 from toolrun.config.model import Config
 from toolrun.text import plural
@@ -20,12 +21,8 @@ _CONNECT: Final = 3.0
 _ENVIRONMENT: Final = 'run: set -a; eval "$(toolrun cluster env)"; set +a'
 
 
-class Finding(NamedTuple):
-    """The outcome of one step."""
-
-    is_ok: bool
-    message: str
-    advice: str = ""
+def _step(is_ok: bool, message: str, advice: str = "") -> Check:
+    return Check(OK if is_ok else PROBLEM, "cluster", message, advice)
 
 
 def uses_cluster(config: Config) -> bool:
@@ -33,28 +30,33 @@ def uses_cluster(config: Config) -> bool:
     return "ray" in (config.workers.engine, *(it.engine for it in config.tool.values()))
 
 
-def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+def cluster_checks(config: Config) -> list[Check]:
+    """All of it at once; nothing if no script runs on a cluster."""
+    return list(examine_cluster(config)) if uses_cluster(config) else []
+
+
+def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """The steps, in order."""
     if find_spec("ray") is None:
-        yield Finding(False, "Ray is not installed", "pip install 'toolrun[ray]'")
+        yield _step(False, "Ray is not installed", "pip install 'toolrun[ray]'")
         return
     address = config.workers.address or environ.get("RAY_ADDRESS", "")
     if not address:
-        yield Finding(
+        yield _step(
             False, "no address", 'set [workers] address = "HOST:6379" or RAY_ADDRESS to the head of the cluster'
         )
         return
     encrypted = _tls(address, environ)
     yield encrypted
-    if not encrypted.is_ok:
+    if encrypted.status == PROBLEM:
         return
     token = _token(address, config.workers.allow_cluster_without_token)
     yield token
-    if token.is_ok:
+    if token.status == OK:
         yield from _members(config, inspect_cluster(address))
 
 
-def _tls(address: str, environ: Mapping[str, str]) -> Finding:
+def _tls(address: str, environ: Mapping[str, str]) -> Check:
     """Whether the head answers, and speaks TLS if and only if this program does."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
@@ -62,14 +64,14 @@ def _tls(address: str, environ: Mapping[str, str]) -> Finding:
     try:
         context = _context(environ) if wants_tls else _any_certificate()
     except OSError as error:  # of ssl as well
-        return Finding(False, f"the certificate of this machine cannot be used: {error}", _ENVIRONMENT)
+        return _step(False, f"the certificate of this machine cannot be used: {error}", _ENVIRONMENT)
     try:
         with socket.create_connection((host, int(port)), _CONNECT) as plain:
             try:
                 with context.wrap_socket(plain, server_hostname=host) as it:
                     version = it.version()
             except ssl.SSLCertVerificationError as error:
-                return Finding(
+                return _step(
                     False,
                     f"the certificate of {address} is not one of this cluster: {error.verify_message}",
                     "copy the folder that toolrun cluster invite makes on this head",
@@ -77,17 +79,17 @@ def _tls(address: str, environ: Mapping[str, str]) -> Finding:
             except OSError as error:
                 if wants_tls:
                     about = f"the head at {address} does not speak TLS ({error})"
-                    return Finding(False, about, "start all nodes with toolrun cluster head and toolrun cluster node")
-                return Finding(True, f"{address} answers, without TLS: what Ray's processes say can be read by others")
+                    return _step(False, about, "start all nodes with toolrun cluster head and toolrun cluster node")
+                return _step(True, f"{address} answers, without TLS: what Ray's processes say can be read by others")
     except ValueError:
-        return Finding(False, f"the address is not HOST:PORT: {address!r}", 'such as "10.0.0.1:6379"')
+        return _step(False, f"the address is not HOST:PORT: {address!r}", 'such as "10.0.0.1:6379"')
     except OSError as error:
         reason = error.strerror or str(error)
         advice = "start the head: toolrun cluster head; or correct [workers] address, or the firewall between"
-        return Finding(False, f"nothing answers at {address}: {reason}", advice)
+        return _step(False, f"nothing answers at {address}: {reason}", advice)
     if not wants_tls:
-        return Finding(False, f"the head at {address} wants TLS, and this program does not use it", _ENVIRONMENT)
-    return Finding(True, f"{address} answers with {version}")
+        return _step(False, f"the head at {address} wants TLS, and this program does not use it", _ENVIRONMENT)
+    return _step(True, f"{address} answers with {version}")
 
 
 def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
@@ -106,21 +108,21 @@ def _any_certificate() -> ssl.SSLContext:
     return context
 
 
-def _token(address: str, allow_without_token: bool) -> Finding:
+def _token(address: str, allow_without_token: bool) -> Check:
     from toolrun.processes.ray.cluster_check import ClusterError, check_cluster
 
     try:
         check_cluster(address, allow_without_token)
     except ClusterError as error:
-        return Finding(False, str(error), _ENVIRONMENT)
+        return _step(False, str(error), _ENVIRONMENT)
     if allow_without_token:
-        return Finding(True, "usable; [workers] allow_cluster_without_token lets any token in")
-    return Finding(True, "the token is accepted, and a wrong one refused")
+        return _step(True, "usable; [workers] allow_cluster_without_token lets any token in")
+    return _step(True, "the token is accepted, and a wrong one refused")
 
 
-def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Finding]:
+def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Check]:
     if "error" in found:
-        yield Finding(False, f"the cluster says nothing of its nodes: {found['error']}")
+        yield _step(False, f"the cluster says nothing of its nodes: {found['error']}")
         return
     for name, own, other in (
         ("Python", found["own_python"], found["python"]),
@@ -128,19 +130,19 @@ def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Finding]:
     ):
         if other is not None and own != other:
             advice = f"install {name} {other} here, or {name} {own} on all nodes: they must be the same"
-            yield Finding(False, f"{name} is {own} here, and {other} on the cluster", advice)
+            yield _step(False, f"{name} is {own} here, and {other} on the cluster", advice)
         else:
-            yield Finding(True, f"{name} {own}, as on the cluster")
+            yield _step(True, f"{name} {own}, as on the cluster")
     alive = [it for it in found["nodes"] if it["is_alive"]]
     about = ", ".join(f"{it['address']} ({_amounts(it['resources'])})" for it in alive)
     if not alive:
-        yield Finding(False, "no node is alive", "start one: toolrun cluster node HEAD")
+        yield _step(False, "no node is alive", "start one: toolrun cluster node HEAD")
         return
-    yield Finding(True, f"{plural(len(alive), 'node')}: {about}")
+    yield _step(True, f"{plural(len(alive), 'node')}: {about}")
     yield from _places(config, alive)
 
 
-def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[Finding]:
+def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[Check]:
     """Tools that fit on no node, however idle it is."""
     for name, settings in config.tool.items():
         wanted = settings.resources
@@ -149,7 +151,7 @@ def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[Finding]
         if not any(all(it["resources"].get(key, 0) >= _number(need) for key, need in wanted.items()) for it in alive):
             needs = _amounts({key: _number(need) for key, need in wanted.items()})
             advice = "start a node that has it, or ask for less: [tool.NAME] resources"
-            yield Finding(False, f"{name} needs {needs} on one node, and no node has that", advice)
+            yield _step(False, f"{name} needs {needs} on one node, and no node has that", advice)
 
 
 def _number(value: object) -> float:

@@ -59,7 +59,7 @@ def head(tmp_path: Path) -> Credentials:
 
 def last(found: Config, environ: dict[str, str]) -> str:
     *_, it = examine_cluster(found, environ)
-    assert not it.is_ok
+    assert it.status == "problem"
     assert it.advice, "each failing check says what to do"
     return f"{it.message} → {it.advice}"
 
@@ -117,7 +117,7 @@ def test_certificates_that_are_not_there_are_named(tmp_path: Path, head: Credent
 
 @pytest.mark.parametrize(("which", "name"), [("python", "Python"), ("ray", "Ray")])
 def test_another_version_is_a_problem_to_the_patch_level(which: str, name: str) -> None:
-    said = [it for it in _members(config(), {**CLUSTER, which: "3.11.6"}) if not it.is_ok]
+    said = [it for it in _members(config(), {**CLUSTER, which: "3.11.6"}) if it.status == "problem"]
     assert [it.message.split(" is ")[0] for it in said] == [name]
     assert "3.11.6 on the cluster" in said[0].message
     assert f"install {name} 3.11.6 here" in said[0].advice
@@ -131,15 +131,15 @@ def test_nodes_are_shown_with_what_they_have() -> None:
 
 def test_no_node_is_a_problem() -> None:
     *_, it = _members(config(), {**CLUSTER, "nodes": []})
-    assert (it.is_ok, it.message) == (False, "no node is alive")
+    assert (it.status, it.message) == ("problem", "no node is alive")
 
 
 def test_a_tool_that_fits_on_no_node_is_named() -> None:
     found = config(big=ToolSettings(resources={"CPU": 2, "GPU": 1}), small=ToolSettings(resources={"CPU": 4}))
-    [bad] = [it for it in _members(found, CLUSTER) if not it.is_ok]
+    [bad] = [it for it in _members(found, CLUSTER) if it.status == "problem"]
     assert bad.message == "big needs CPU 2, GPU 1 on one node, and no node has that"
 
 
 def test_a_cluster_that_says_nothing_is_a_problem() -> None:
     [it] = _members(config(), {"error": "RpcError: gone"})
-    assert (it.is_ok, "RpcError: gone" in it.message) == (False, True)
+    assert (it.status, "RpcError: gone" in it.message) == ("problem", True)

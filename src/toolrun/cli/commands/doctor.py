@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,8 @@ import click
 
 from toolrun.builtins import BUILTINS, find_missing
 from toolrun.cli import exit
-from toolrun.cli.cluster_checks import examine_cluster, uses_cluster
+from toolrun.cli.check import OK, PROBLEM, WARNING, Check
+from toolrun.cli.cluster_checks import cluster_checks
 from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
@@ -47,26 +48,12 @@ from toolrun.text import plural, section, suggestion
 from toolrun.tools.protocol import Tool
 from toolrun.version import __version__
 
-OK: Final = "ok"
-WARNING: Final = "warning"
-PROBLEM: Final = "problem"
-
 _PACKAGES: Final = {"jsonschema-rs": "jsonschema_rs", "orjson": "orjson", "pydantic": "pydantic"}
 _COLOURS: Final = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
 _UV_TIMEOUT: Final = 10.0
 _WAIT: Final = 10.0
 """Seconds to wait for MCP servers. One that fails has failed three times by then."""
 _MAX_GAPS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The outcome of one check."""
-
-    status: str
-    subject: str
-    message: str
-    advice: str = ""
 
 
 @click.command(name="doctor")
@@ -139,7 +126,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
             *_scripts(runtime, options),
             _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_ground, cache)),
             *_permissions(runtime),
-            *await asyncio.to_thread(_cluster, config),
+            *await asyncio.to_thread(cluster_checks, config),
             *_servers(runtime, options),
             *_definitions(runtime),
             *_settings(runtime),
@@ -233,13 +220,6 @@ def _sandbox(required: str, ground: Ground) -> Check:
         advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
         return Check(WARNING, "sandbox", "\n".join([about, *more]), advice)
     return Check(OK, "sandbox", "\n".join([about, *more]))
-
-
-def _cluster(config: Config) -> list[Check]:
-    """Whether the cluster can be used, if any script runs there."""
-    if not uses_cluster(config):
-        return []
-    return [Check(OK if it.is_ok else PROBLEM, "cluster", it.message, it.advice) for it in examine_cluster(config)]
 
 
 def _permissions(runtime: Runtime) -> Iterator[Check]:

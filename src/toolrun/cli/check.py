@@ -1,0 +1,20 @@
+"""The outcome of one check of `toolrun doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+PROBLEM: Final = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was checked, and what to do about it."""
+
+    status: str
+    subject: str
+    message: str
+    advice: str = ""
