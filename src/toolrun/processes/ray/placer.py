@@ -35,7 +35,7 @@ from toolrun.version import __version__
 _NODE: Final = "ray.io/node-id"
 _LEAST: Final = {"CPU": 0.001}
 """A placement group must ask for something."""
-_QUICK: Final = 0.5
+_QUICK: Final = 3.0
 """Seconds in which a place on the preferred nodes is found, if there is one."""
 _LOOK: Final = 1.0
 """Seconds between two looks at the nodes."""
@@ -58,6 +58,10 @@ class Placer:
         self._settings = settings
         self._answers = answers
         self._placed: dict[str, _Placed] = {}
+        self._starting: list[tuple[str, str]] = []
+        """The tools and nodes of replicas that do not listen yet."""
+        self._choosing: dict[str, asyncio.Lock] = {}
+        """Held while a node is chosen for a tool."""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -128,12 +132,27 @@ class Placer:
         self.say(id=request["id"], **answer)
 
     async def _find_place(self, request: dict[str, Any]) -> dict[str, Any]:
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
         end = monotonic() + request["timeout"]
         bundle = {name: value for name, value in request["resources"].items() if value > 0} or _LEAST
-        group = await self._reserve(bundle, request["place"], set(request["avoid"]), end)
-        actor, node = None, ""
+        name = request["place"]
+        async with self._choosing.setdefault(name, asyncio.Lock()):  # the next choice has to know this one
+            group = await self._reserve(bundle, name, set(request["avoid"]), end)
+            try:
+                node = await self._node_of(group)
+            except BaseException:
+                _release(None, group)
+                raise
+            self._starting.append((name, node))
+        try:
+            return await self._start(request, bundle, group, node)
+        finally:
+            self._starting.remove((name, node))
+
+    async def _start(self, request: dict[str, Any], bundle: dict[str, float], group: Any, node: str) -> dict[str, Any]:
+        """An actor in the place that was reserved for it."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        actor = None
         try:
             actor = self._remote.options(
                 num_cpus=bundle.get("CPU", 0),
@@ -144,7 +163,6 @@ class Placer:
                 max_task_retries=0,
                 max_concurrency=4,
             ).remote(request["program"], self._settings["certificate"], self._settings["lease"], __version__)
-            node = await self._node_of(group)
             opened: dict[str, Any] = await asyncio.wait_for(actor.open.remote(), _OPEN)
         except Exception as error:  # noqa: BLE001  as above
             await asyncio.to_thread(_release, actor, group)
@@ -166,6 +184,7 @@ class Placer:
         nodes = [it["NodeID"] for it in await asyncio.to_thread(ray.nodes) if it["Alive"]]
         usable = [node for node in nodes if node not in avoided] or nodes
         counts = Counter(it.node for it in self._placed.values() if it.name == name)
+        counts.update(node for other, node in self._starting if other == name)
         least = min((counts[node] for node in usable), default=0)
         preferred = [node for node in usable if counts[node] == least]
         if len(preferred) < len(usable):
