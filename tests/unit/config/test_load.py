@@ -476,7 +476,8 @@ def test_a_server_that_lacks_a_variable_is_left_out_and_the_others_are_not(load:
 
 
 def test_the_example_of_the_page_loads_and_sets_every_key(load: Load) -> None:
-    [example] = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    page = PAGE.read_text(encoding="utf-8")
+    [example] = re.findall(r"^## A complete example\n\n```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     config = load(example, {"OPENWEATHER_KEY": "x", "DB_PASSWORD": "y"})
     assert config.timeout == 20.0
     assert config.tool["weather"].config == {"city": "Berlin", "units": "metric"}
