@@ -25,6 +25,7 @@ from toolrun.journal.call_page import (
 )
 from toolrun.journal.call_record import CallState, destination_key, show_id
 from toolrun.journal.database import explained, open_reader
+from toolrun.journal.kept_conversation import KeptConversation, kept_conversation
 from toolrun.journal.liveness import LockFile, is_reaped
 from toolrun.journal.statements import sql
 from toolrun.json import JSON, JSONDecodeError, loads
@@ -300,6 +301,10 @@ class History:
             row = self._connection.execute(sql("process_of"), (process,)).fetchone()
             return f"{name} is in use by {'another process' if row is None else f'process {row[1]}'}"
         return None
+
+    def kept_conversations(self) -> list[KeptConversation]:
+        """Those that can be continued, the one that was used last first."""
+        return [kept_conversation(row) for row in self._connection.execute(sql("kept_conversations"))]
 
     def unknown_conversation(self, name: str) -> str:
         """What to tell somebody who names a conversation that is not there."""

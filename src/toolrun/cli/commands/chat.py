@@ -6,16 +6,20 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from toolrun.cli.approval_prompt import terminal_prompt
+from toolrun.cli.chat_input import read_question, with_files
 from toolrun.cli.definition_question import DefinitionQuestions, can_ask
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.loop_thread import Interrupted, LoopThread
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
+from toolrun.cli.past import past_calls, time_of
 from toolrun.cli.status_line import StatusLine, status_line
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import (
@@ -29,9 +33,9 @@ from toolrun.cli.turn import (
 )
 from toolrun.clients.choice import PROVIDERS, Choice, ollama_models, ollama_url, parse_model
 from toolrun.clients.model_error import ModelError
-from toolrun.clients.turn_event import Done
+from toolrun.clients.turn_event import Done, Usage
 from toolrun.config.model import ModelSettings
-from toolrun.errors import PinError, ToolrunError
+from toolrun.errors import PinError, ToolrunError, UsageError
 from toolrun.journal.settlement import person
 from toolrun.redaction import Redactor
 from toolrun.runtime import read_config
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from toolrun.clients.stored_conversation import StoredConversation
 
 _PROMPT: Final = "> "
+_FURTHER: Final = "... "
 _CONSUMER: Final = "chat"
 """Who the journal says made the calls, and whose conversations can be continued without an id."""
 
@@ -57,18 +62,28 @@ _CONSUMER: Final = "chat"
     flag_value="",
     help="Go on with the last chat, or with the conversation of this ID.",
 )
+@click.option("--list", "lists", is_flag=True, help="List the conversations that are kept, the last one first.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @model_options
 @shared_options()
 @click.pass_obj
-def command(options: Options, continued: str | None, model: str | None, system: str | None) -> None:
+def command(
+    options: Options, continued: str | None, lists: bool, as_json: bool, model: str | None, system: str | None
+) -> None:
     """Talk with a model, which may use the tools.
 
     Tool calls are shown as they happen. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help lists the commands.
+    A backslash at the end of a line continues it; @FILE attaches a text file.
     You are asked before a call that needs your approval. Without a terminal, each line of stdin is a question, and such
     calls are refused. In a project the chat is kept: --continue goes on with it, also after a crash.
     """
+    if as_json and not lists:
+        raise click.UsageError("--json is for --list only", click.get_current_context())
     config = read_config(options.config)
     set_up_log(config.log, options.verbosity)
+    if lists:
+        _list(options, as_json=as_json)
+        return
     settings = model_settings(config, system)
     past = None
     if continued is not None:
@@ -114,6 +129,7 @@ class Chat:
         journal = self._runtime.journal
         self._is_kept = journal is not None and journal.keeps_conversations
         self._is_over = False
+        self._tells_usage = sys.stderr is not None and sys.stderr.isatty()
         self._questions = DefinitionQuestions()
         self._commands: dict[str, tuple[Callable[[str], None], str]] = {
             "/help": (self._help, "Show the commands."),
@@ -132,12 +148,20 @@ class Chat:
             tools = plural(len(self._runtime.manager), "tool")
             inform(f"{self._choice} ({self._choice.why}), {tools}. /help shows the commands, Ctrl-D ends.")
         read = _Prompt().read if is_terminal else _read_line
-        while not self._is_over and (line := read()) is not None:
+        while not self._is_over and (line := read_question(read, _PROMPT, _FURTHER)) is not None:
             text = line.encode(errors="replace").decode().rstrip()
             if text.startswith("/"):
                 self._obey(text)
             elif text:
-                self._answer(text.strip())
+                self._ask_with_files(text.strip())
+
+    def _ask_with_files(self, text: str) -> None:
+        try:
+            question = with_files(text, Path.cwd())
+        except UsageError as error:
+            complain(str(error))
+        else:
+            self._answer(question)
 
     def go_on(self, id: str) -> None:
         """Take up a conversation, and finish an answer that a crash has cut off. Raises UsageError."""
@@ -211,12 +235,14 @@ class Chat:
 
     async def _ask(self, turn: Turn, display: Display) -> list[BaseMessage]:
         await wait_for_servers(self._runtime)
-        history = self._history
+        history, began = self._history, monotonic()
         async with contextlib.aclosing(turn.stream()) as events:
             async for event in events:
                 display.show(event)
                 if isinstance(event, Done):
                     history = event.reply.messages
+                    if self._tells_usage:
+                        inform(_usage(monotonic() - began, event.reply.usage))
         return history
 
     def _obey(self, line: str) -> None:
@@ -274,8 +300,38 @@ class Chat:
         self._is_over = True
 
 
-def _read_line() -> str | None:
-    return (sys.stdin.readline() or None) if sys.stdin is not None else None
+def _list(options: Options, *, as_json: bool) -> None:
+    """The conversations that can be continued."""
+    with past_calls(options) as history:
+        kept = history.kept_conversations()
+    output = claim_stdout()
+    if as_json:
+        output.json([it.to_dict() for it in kept])
+    elif kept:
+        columns = [
+            Column("CONVERSATION", "bold cyan"),
+            Column("LAST USED"),
+            Column("QUESTIONS"),
+            Column("MODEL", "dim"),
+        ]
+        rows = [
+            (it.conversation, time_of(it.updated_at), str(it.questions), it.model, it.first_question) for it in kept
+        ]
+        output.table([*columns, Column("FIRST QUESTION", wraps=True)], rows)
+        inform(f"To go on with one: {options.command_line('chat', '--continue')} CONVERSATION")
+    else:
+        complain("no conversation is kept here yet")
+
+
+def _read_line(_: str) -> str | None:
+    line = sys.stdin.readline() if sys.stdin is not None else ""
+    return line.rstrip("\r\n") if line else None
+
+
+def _usage(seconds: float, usage: Usage) -> str:
+    """What a turn has taken, as far as the provider counts tokens."""
+    counted = f", {plural(usage.input_tokens, 'token')} in, {usage.output_tokens} out" if usage.total_tokens else ""
+    return f"  ({seconds:.1f} s{counted})"
 
 
 class _Prompt:
@@ -284,10 +340,10 @@ class _Prompt:
     def __init__(self) -> None:
         self._was_interrupted = False
 
-    def read(self) -> str | None:
+    def read(self, prompt: str) -> str | None:
         while True:
             try:
-                line = input(_PROMPT)
+                line = input(prompt)
             except EOFError:
                 inform("")
                 return None

@@ -250,6 +250,14 @@ SELECT name, model, process FROM conversation
 WHERE consumer = ? AND EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
 ORDER BY updated_at DESC, id DESC;
 
+-- name: kept_conversations
+SELECT name, model, consumer, created_at, updated_at,
+  (SELECT count(*) FROM message WHERE conversation = conversation.id AND role = 'question'),
+  (SELECT body FROM message WHERE conversation = conversation.id AND role = 'question' ORDER BY seq LIMIT 1)
+FROM conversation
+WHERE EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
+ORDER BY updated_at DESC, id DESC;
+
 -- name: conversation_names
 -- One without messages, such as that of an utterance that was answered, cannot be continued.
 SELECT name FROM conversation
