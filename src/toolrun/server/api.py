@@ -83,11 +83,10 @@ class HttpApi:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"]
             if path.startswith(_PREFIX) or path in self._fixed:
-                send = noting(scope, send)
                 if scope["method"] == "POST" and (name := self._calls.tool_of(path)) is not None:
                     await self._calls.answer(name, scope, receive, send)
                 else:
-                    await self._answer(scope, receive, send)
+                    await self._answer(scope, receive, noting(scope, send))
             elif path in self._files.paths:
                 await self._files(scope, receive, noting(scope, send))
             else:

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from toolrun.execution.approval import Answer, ApprovalRequest, Caller, calling_as
 from toolrun.mcp.call_key import HEADER, unquoted
-from toolrun.mcp.server.fast_path import Receive, Scope, Send
+from toolrun.mcp.server.fast_path import HAS_BEGUN, Receive, Scope, Send, noting
 from toolrun.processes.framing import LARGE
 from toolrun.result import ToolResult
 from toolrun.server.api_answer import EventStream, Write, failure, send_answer, send_events, send_json, wait_until_gone
@@ -99,6 +99,9 @@ class CallRoute:
             },
             max_body=_MAX_BODY,
         )
+        self._young: dict[_Watch, None] = {}
+        """Of calls that have not lasted long, the oldest first."""
+        self._timer: asyncio.TimerHandle | None = None
         self._kept: set[asyncio.Task[ToolResult]] = set()
         """Calls with a key whose clients have left."""
 
@@ -112,6 +115,8 @@ class CallRoute:
 
     async def close(self) -> None:
         """Give up the calls that nobody waits for."""
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._kept:
             task.cancel()
         if self._kept:
@@ -137,20 +142,23 @@ class CallRoute:
             is_usual = type(arguments) is dict and len(request) == 1 and key_header is None
             options = {} if is_usual else self._options(request, key_header)
         except Exception as error:  # noqa: BLE001  the client gets an answer, whatever is wrong
-            await send_answer(send, failure(error), self._state.hide)
+            await send_answer(noting(scope, send), failure(error), self._state.hide)
             return
         if wants_events:
             stream = _Stream(self._state, self, name, arguments, options)
-            await send_events(EventStream(stream.run), receive, send, self._state.hide)
+            await send_events(EventStream(stream.run), receive, noting(scope, send), self._state.hide)
             return
         result = await self._call(name, arguments, options, receive)
         if result is not None:
+            scope[HAS_BEGUN] = True
             await send_json(send, self._state.hide(envelope(result)))
 
     async def _call(self, name: str, arguments: Any, options: dict[str, Any], receive: Receive) -> ToolResult | None:
         """The answer; None if nobody waits for it any more."""
         watch = _Watch(asyncio.current_task(), receive)
-        timer = asyncio.get_running_loop().call_later(_SOON, watch.start)
+        self._young[watch] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SOON, self._look, None)
         try:
             return await self.execute(name, arguments, options)
         except asyncio.CancelledError:
@@ -158,9 +166,25 @@ class CallRoute:
                 return None
             raise
         finally:
-            timer.cancel()
-            if watch.task is not None:
+            if watch.task is None:
+                self._young.pop(watch, None)
+            else:
                 await watch.end()
+
+    def _look(self, last: _Watch | None) -> None:
+        """Watch the clients of calls that were there the last time, up to `last`: one timer for all calls."""
+        self._timer = None
+        if not self._young:
+            return
+        if last in self._young:
+            for watch in list(self._young):
+                del self._young[watch]
+                watch.start()
+                if watch is last:
+                    break
+        if self._young:
+            newest = next(reversed(self._young))
+            self._timer = asyncio.get_running_loop().call_later(_SOON, self._look, newest)
 
     async def execute(
         self, name: str, arguments: Any, options: dict[str, Any], on_progress: OnProgress | None = None

@@ -20,10 +20,10 @@ class RunningCall:
     id: str
     """Of this server only, and for as long as it runs."""
     call: Call
-    task: asyncio.Task[object] | None
-    """That in which its caller waits."""
     started_at: int
     """In microseconds since 1970."""
+    task: asyncio.Task[object] | None = None
+    """That in which its caller waits, if somebody follows its progress."""
     progress: Progress | None = None
 
     @property
@@ -35,39 +35,50 @@ class RunningCall:
 
 
 class RunningCalls(Observer):
-    """All of them, the oldest first."""
+    """All of them, the oldest first. A call is no more than a number here until somebody asks."""
 
     def __init__(self) -> None:
-        self._by_call: dict[Call, RunningCall] = {}
-        self._numbers = itertools.count(1)
+        self._numbers: dict[Call, int] = {}
+        self._seen: dict[Call, RunningCall] = {}
+        """Those that somebody has asked about, or whose progress is noted."""
+        self._next = itertools.count(1).__next__
         self.on_start: list[Callable[[RunningCall], object]] = []
         self.on_end: list[Callable[[RunningCall, ToolResult], object]] = []
 
     def call_started(self, call: Call) -> None:
-        age_us = int((perf_counter() - call.started) * 1_000_000)
-        started_at = time_ns() // 1000 - age_us
-        running = RunningCall(f"run-{next(self._numbers)}", call, asyncio.current_task(), started_at)
-        self._by_call[call] = running
+        self._numbers[call] = self._next()
         if call.on_progress is not None:
+            running = self._see(call)
+            running.task = asyncio.current_task()
             call.on_progress = _noting(running, call.on_progress)
         for tell in self.on_start:
-            tell(running)
+            tell(self._see(call))
 
     def call_finished(self, call: Call, result: ToolResult) -> None:
-        running = self._by_call.pop(call, None)
-        if running is not None:
+        if self.on_end and call in self._numbers:
+            running = self._see(call)
             for tell in self.on_end:
                 tell(running, result)
+        self._numbers.pop(call, None)
+        if self._seen:
+            self._seen.pop(call, None)
+
+    def _see(self, call: Call) -> RunningCall:
+        known = self._seen.get(call)
+        if known is None:
+            started_at = time_ns() // 1000 - int((perf_counter() - call.started) * 1_000_000)
+            known = self._seen[call] = RunningCall(f"run-{self._numbers[call]}", call, started_at)
+        return known
 
     def all(self) -> list[RunningCall]:
-        return list(self._by_call.values())
+        return [self._see(call) for call in self._numbers]
 
     def get(self, id: str) -> RunningCall | None:
-        return next((it for it in self._by_call.values() if it.id == id), None)
+        return next((it for it in self.all() if it.id == id), None)
 
     def of_task(self, task: asyncio.Task[object]) -> RunningCall | None:
-        """The call that a task waits for."""
-        return next((it for it in self._by_call.values() if it.task is task and it.call.parent is None), None)
+        """The call with progress that a task waits for."""
+        return next((it for it in self._seen.values() if it.task is task and it.call.parent is None), None)
 
 
 def _noting(running: RunningCall, on_progress: OnProgress) -> OnProgress:
