@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -122,3 +123,23 @@ def test_the_api_page_has_exactly_the_public_names() -> None:
     ]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert named == set(toolrun.__all__) - {"__version__"}
+
+
+PROJECTS = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md") if "$ " in path.read_text())
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_a_small_project_does_what_its_page_says(project: Path, tmp_path: Path) -> None:
+    """In one shell: a variable that is set stays set."""
+    page, copy = project / "README.md", tmp_path / "project"
+    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("__pycache__", ".toolrun"))
+    lines = [line for file in copy.rglob("*.*") if file.suffix != ".md" for line in file.read_text().splitlines()]
+    assert len([line for line in lines if line.strip() and not line.startswith("#")]) <= 30
+    sessions = [content for kind, _, content in BLOCK.findall(page.read_text()) if kind == "console"]
+    steps = [step.partition("\n") for session in sessions for step in session.split("$ ")[1:]]
+    script = "".join(f"{{ {command}; }} 2>&1\nprintf '\\0'\n" for command, _, _ in steps)
+    done = run("bash", "-c", script, cwd=copy, env=newcomer(page, tmp_path))
+    for (command, _, expected), printed in zip(steps, done.stdout.split("\0"), strict=False):
+        wanted = ".*".join(map(re.escape, expected.split("…")))
+        assert re.fullmatch(wanted, printed, re.DOTALL), f"{command} printed:\n{printed}"
+    assert len(PROJECTS) == 5

@@ -25,7 +25,7 @@ from support.packages import CACHE
 ROOT = Path(__file__).parents[2]
 _LIMIT = 400.0
 """Seconds for one installation: the first one may have to download."""
-_NEED = re.compile(r"The examples on this page need `pip install (.*?)`")
+_NEED = re.compile(r"(?:The examples on this page need|Install)\s+`pip install (.*?)`")
 
 
 def needs(page: Path) -> str:

@@ -83,3 +83,40 @@ def test_the_files_that_a_picture_of_the_architecture_names_exist_and_have_one_l
     assert not [name for name in named if name not in (known if "/" in name else bare)]
     lines = [name for picture in pictures for name in re.findall(r"^[\w/]+\.py\b", picture, re.MULTILINE)]
     assert len(lines) == len(set(lines))
+
+
+DOCKER = ROOT / "deploy" / "docker"
+
+
+def test_the_image_runs_without_rights_and_builds_from_what_exists() -> None:
+    """Its form only: an engine that could build it is not everywhere."""
+    text = re.sub(r"\\\n", " ", (DOCKER / "Dockerfile").read_text(encoding="utf-8"))
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    known = {"FROM", "COPY", "RUN", "ENV", "USER", "WORKDIR", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+    instructions = [it for it, _ in lines]
+    assert set(instructions) == known | set()
+    assert all(":" in rest and ":latest" not in rest for it, rest in lines if it == "FROM")
+    users = [rest for it, rest in lines if it == "USER"]
+    assert users == ["10001"]
+    assert instructions.index("USER") > max(at for at, it in enumerate(instructions) if it == "RUN")
+    [health] = [rest for it, rest in lines if it == "HEALTHCHECK"]
+    assert "http://127.0.0.1:8000/health" in health
+    for it, rest in lines:
+        if it in ("CMD", "ENTRYPOINT"):
+            assert yaml.safe_load(rest) == [*yaml.safe_load(rest)]  # the form without a shell
+    kept = [it[1:] for it in (ROOT / ".dockerignore").read_text().splitlines() if it.startswith("!")]
+    assert not [name for name in kept if not (ROOT / name).exists()]
+    assert {"src", "pyproject.toml", "README.md", "LICENSE"} <= set(kept)
+
+
+def test_the_compose_file_takes_every_right_away_and_listens_on_this_machine_only() -> None:
+    [service] = read(DOCKER / "compose.yaml")["services"].values()
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["user"] == "10001"
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert service["environment"]["TOOLRUN_SERVE_TOKEN"].startswith("${TOOLRUN_SERVE_TOKEN:?")  # no start without one
+    named = {it.partition(":")[0] for it in service["volumes"] if not it.startswith((".", "/"))}
+    assert named == read(DOCKER / "compose.yaml")["volumes"].keys()
+    assert (DOCKER / service["build"]["context"] / service["build"]["dockerfile"]).resolve() == DOCKER / "Dockerfile"
