@@ -90,7 +90,7 @@ class Runtime:
         """Load a configuration and its tools; on leaving, end everything that was started.
 
         `source` is the path of a toolrun.toml, a Config, or nothing: then the nearest toolrun.toml upwards is used,
-        and without one the defaults. MCP servers are connected with in the background: `ready` waits for them.
+        and without one the defaults. toolrun connects to MCP servers in the background: `ready` waits for them.
         `on_progress` is told in lines of text what is done while the environment of a script is being made, which may
         take a while; by default the log is told. `lazy`: a script is loaded, and its environment made, when one of its
         tools is called or `ready` waits for it; `problems` are not logged. `consumer` is who the journal says makes the

@@ -215,7 +215,7 @@ async def test_s3_12_6_the_message_says_what_to_do(
         "Then [servers.zwave] in the configuration.",
         # ⚠️ Continuing with local tools only (datetime, search, volume)
         "    Degraded mode: the tools of 'zwave' are missing. Everything else works: datetime, search, volume.",
-        "    It is tried again in 8 s, and from then on.",
+        "    toolrun tries again in 8 s, and keeps trying.",
     ]
 
 

@@ -99,7 +99,7 @@ def test_the_prompt_says_what_would_happen_and_one_yes_is_for_one_call(project: 
             '  pay {"to": "ann", "amount": 3}',
             "Request 1: pay (tools/tools.py)",
             "  Pay somebody.",
-            "  You are asked because: its author wants it",
+            "  You are asked because: its author requires it",
             "  It would get:",
             "    to: ann",
             "    amount: 3",
@@ -375,7 +375,7 @@ def test_a_chat_that_is_killed_at_the_prompt_asks_again_under_the_same_number(pr
 def test_where_nobody_can_be_asked_the_call_is_refused_in_words(project: Path) -> None:
     model = write_script(project, {"to": "ann"})
     words = (
-        "It is Error: Tool 'pay' was not run: it needs a person's approval (its author wants it), and nobody can be "
+        "It is Error: Tool 'pay' was not run: it needs a person's approval (its author requires it), and nobody can be "
         "asked here\nA person can allow it with 'toolrun approvals allow 1'; then the same call can be made again."
     )
     done = toolrun("ask", "Pay", "--model", model, cwd=project)
@@ -393,7 +393,7 @@ def test_where_nobody_can_be_asked_the_call_is_refused_in_words(project: Path) -
 
 def test_the_one_who_calls_is_asked_where_a_rule_says_so(project: Path) -> None:
     with terminal(str(TOOLRUN), "call", "pay", "to=ann", cwd=project) as shown:
-        shown.expect("You are asked because: its author wants it")
+        shown.expect("You are asked because: its author requires it")
         shown.expect(QUESTION)
         shown.type("y")
         shown.expect("paid ann 1\n")

@@ -44,13 +44,13 @@ def approvals(project: Path, *arguments: str, code: int = 0) -> str:
 
 
 async def test_a_request_is_listed_answered_and_used_by_one_call(project: Path) -> None:
-    assert approvals(project) == "toolrun: no call waits for approval, and no answer is kept\n"
+    assert approvals(project) == "toolrun: no call is waiting for approval, and no answer is kept\n"
     assert approvals(project, "--json") == "[]\n"
     refused = await pay(project, to="ann\u200b", amount=3)
     assert refused.error_kind is ErrorKind.NOT_APPROVED
     listed = approvals(project)
     assert "pay  waits until " in listed
-    assert 'test  its author wants it  {"to":"ann\\u200b","amount":3}' in listed
+    assert 'test  its author requires it  {"to":"ann\\u200b","amount":3}' in listed
     assert listed.endswith("Answer with: toolrun approvals allow ID, or toolrun approvals deny ID.\n")
     [row] = json.loads(approvals(project, "--json"))
     assert (row["id"], row["state"], row["arguments"]) == (1, "pending", {"to": "ann\u200b", "amount": 3})
@@ -132,7 +132,7 @@ async def test_a_request_that_is_over_is_not_answered(project: Path) -> None:
         file.write("[approval]\nexpires = 0.001\n")
     await pay(project, to="ann")
     assert "request 1 has expired: nobody answered in time" in approvals(project, "allow", "1", code=1)
-    assert "no call waits" in approvals(project)
+    assert "no call is waiting" in approvals(project)
 
 
 def test_what_is_not_there_is_said_in_one_line(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -36,7 +36,7 @@ TOOLS = '''
             os.kill(os.getpid(), signal.SIGKILL)
         return "paid " + who
 '''
-HINT = re.compile(r"To go on with this conversation: toolrun chat --continue (\S+)\n")
+HINT = re.compile(r"To continue this conversation: toolrun chat --continue (\S+)\n")
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_new_conversation_is_another_one(project: Path, server: OllamaServer) 
 def test_a_chat_in_which_nothing_was_said_is_not_kept(project: Path) -> None:
     assert chat(project).stderr == ""
     found = chat(project, options=("--continue",))
-    assert (found.stderr, found.returncode) == ("toolrun: There is no conversation that could be continued.\n", 2)
+    assert (found.stderr, found.returncode) == ("toolrun: There is no conversation to continue.\n", 2)
 
 
 def test_an_unknown_conversation_is_an_error(project: Path, server: OllamaServer) -> None:
@@ -159,7 +159,7 @@ def test_one_process_at_a_time_has_a_conversation(project: Path, server: OllamaS
         assert f"Conversation '{id}' is in use by process {other.pid} (toolrun chat)." in found.stderr
         assert found.returncode == 2
         nothing = chat(project, "Mine!", options=("--continue",))
-        assert f"could be continued: {id} is in use by process {other.pid}." in nothing.stderr
+        assert f"There is no conversation to continue: {id} is in use by process {other.pid}." in nothing.stderr
         hold.set()
         assert other.stdout is not None
         assert other.stdout.readline() == "Slow.\n"

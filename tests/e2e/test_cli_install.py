@@ -92,7 +92,7 @@ def test_what_is_in_the_file_stays_as_it_is(client: str, project: Path) -> None:
     [
         ('{"mcpServers": {\n  "x": }\n}', "line 2, column 8"),
         ('{"mcpServers": []}', "under 'mcpServers'"),
-        ("[1, 2]", "is no JSON object"),
+        ("[1, 2]", "is not a JSON object"),
         ("{}" + " " * 1_000_000, "is larger than"),
     ],
 )

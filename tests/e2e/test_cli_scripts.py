@@ -201,7 +201,7 @@ def test_a_function_that_cannot_be_a_tool_is_a_warning(project: Path) -> None:
     for _ in range(2):  # the second time from the cache
         done = toolrun("list", cwd=project)
         assert done.stdout == "two  tools/two.py  Greet somebody.\n"
-        assert "tools/two.py: 'numbers' is no tool: it is a generator" in done.stderr
+        assert "tools/two.py: 'numbers' is not a tool: it is a generator" in done.stderr
 
 
 def test_workers_shows_the_process_of_a_call_and_none_after_its_deadline(project: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_token_file_that_others_can_read_is_refused(project: Path) -> None:
         (("--no-token",), "--no-token is for --http only"),
         (("--unix", "s", "--token", "x"), "--token is for --http only"),
         (("--unix", "s", "--http", "0"), "choose either --http or --unix"),
-        (("--unix", "toolrun.toml"), "something else than a socket"),
+        (("--unix", "toolrun.toml"), "something other than a socket"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], words: str, project: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_url_says_what_is_wrong(project: Path, tmp_path: Path) -> None:
         assert "refuses the token in $TOOLRUN_SERVE_TOKEN" in refusal(server.url, env=env)
         assert "HTTP 404" in refusal(server.url.replace("/mcp", "/else"))
     with serving("--http", "0.0.0.0:0", cwd=project) as server:
-        assert "'127.0.0.9' is no name of this server" in refusal(server.url.replace("0.0.0.0", "127.0.0.9"))
+        assert "'127.0.0.9' is not a name of this server" in refusal(server.url.replace("0.0.0.0", "127.0.0.9"))
     assert "No such file" in refusal("unix:missing.sock")
     done = toolrun("call", "add", "--key", "k", "--url", nobody, cwd=project)
     assert (done.returncode, "--key does not go with --url" in done.stderr) == (2, True)

@@ -56,7 +56,7 @@ def test_a_change_is_shown_everywhere_and_accepted(world: World) -> None:
     world.lists(PULLED)
     _, listed, error = world.run("list", "--wait")
     assert f"(changed, not accepted yet) {SHOWN}" in listed
-    assert "warning: MCP server 'bank' changed tools since they were agreed to: 'pay'" in error
+    assert "warning: MCP server 'bank' changed tools since they were accepted: 'pay'" in error
     assert f"+description: {SHOWN}" in error
     _, listed, error = world.run("list", "--wait", "--json")
     [pay] = [it for it in json.loads(listed) if it["name"] == "pay"]

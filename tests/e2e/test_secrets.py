@@ -41,7 +41,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 WAYS = (
     *("result", "data", "name", "large", "blocks", "exception", "chained", "own words", "arguments"),
-    *("print", "stderr", "warning", "log", "field", "last words", "rubbish", "progress"),
+    *("print", "stderr", "warning", "log", "field", "last output", "rubbish", "progress"),
 )
 SCRIPT = r'''
 import base64, fcntl, json, os, sys, warnings
@@ -108,7 +108,7 @@ def leak(way: str, form: str) -> object:
         log.warning(f"it is {text}")
     if way == "field":
         log.error("a field", token=text, nested={"a": [text]})
-    if way == "last words":
+    if way == "last output":
         os.write(2, f"dying of {text}\n".encode())
         os._exit(3)
     if way == "rubbish":
@@ -166,7 +166,7 @@ async def test_neither_a_model_nor_a_log_nor_the_journal_sees_a_granted_secret(
     told: list[Progress] = []
     caplog.set_level(logging.DEBUG)
     # One for each form where workers die: toolrun lets a script rest whose workers keep dying.
-    rounds = [[form] for form in FORMS] if way in ("last words", "rubbish") else [list(FORMS)]
+    rounds = [[form] for form in FORMS] if way in ("last output", "rubbish") else [list(FORMS)]
     for forms in rounds:
         async with Runtime.open(project / "toolrun.toml") as runtime:
             for form in forms:

@@ -71,7 +71,7 @@ async def test_a_rug_pull_is_refused_until_somebody_accepts_it(
 async def refused(tools: Tools) -> None:
     result = await tools.call("pay")
     assert (result.error_kind, result.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
-    assert "changed its definition (description) since it was agreed to" in str(result.error)
+    assert "changed its definition (description) since it was accepted" in str(result.error)
     assert "toolrun trust subject pay" in str(result.error)
     assert "pay" not in offered(tools)
     assert list(tools.runtime.held) == ["pay"]
@@ -89,7 +89,7 @@ async def test_where_nobody_can_be_asked_a_changed_tool_stays_in_use_with_one_wa
     for times in (1, 1):
         async with servers.open() as tools:
             assert (await tools.call("pay")).success
-            assert caplog.text.count("MCP server 'subject' changed tools since they were agreed to") == times
+            assert caplog.text.count("MCP server 'subject' changed tools since they were accepted") == times
             assert tools.runtime.executor.health().definitions == ("'pay' of 'subject': description changed",)
             assert [it.parts for it in tools.runtime.changes] == [["description"]]
 
@@ -238,4 +238,4 @@ async def test_a_folder_that_cannot_be_written_costs_no_tool(
         assert (await tools.call("pay")).success
         [problem] = tools.runtime.executor.health().definitions
         assert "definitions.json cannot be written" in problem
-    assert "is not remembered" in caplog.text
+    assert "cannot be remembered" in caplog.text

@@ -357,7 +357,7 @@ async def test_complaints_about_the_question_for_its_era_are_not_last_words(serv
     async with servers.open() as tools:
         await tools.works()
         result = await tools.fault("sys.stderr.write('no bridge\\n'); sys.stderr.flush(); os._exit(1)")
-        assert result.detail == "Its last words on stderr:\nno bridge"
+        assert result.detail == "Its last output on stderr:\nno bridge"
 
 
 async def test_a_server_that_dies_at_its_start_is_quoted_without_our_question(servers: Servers) -> None:

@@ -171,13 +171,13 @@ def _fetch(search: Search, address: str, headers: Mapping[str, str]) -> dict[str
         with error:  # closes the connection
             raise search.unavailable(_refusal(where, error)) from None
     except TimeoutError:
-        raise search.unavailable(f"{where} gave no answer in time.") from None
+        raise search.unavailable(f"{where} did not answer in time.") from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, TimeoutError):
-            raise search.unavailable(f"{where} gave no answer in time.") from None
+            raise search.unavailable(f"{where} did not answer in time.") from None
         raise search.unavailable(
-            f"{where} cannot be reached ({reason}). Is it running, is this machine online?"
+            f"{where} cannot be reached ({reason}). Is it running? Is this machine online?"
         ) from None
     except ValueError:
         content = None
@@ -201,7 +201,7 @@ def _body(search: Search, response: IO[bytes]) -> bytes:
 def _refusal(where: str, error: urllib.error.HTTPError) -> str:
     match error.code:
         case 301 | 302 | 303 | 307 | 308:
-            return f"{where} sends on to {error.headers.get('Location', 'elsewhere')}. Set 'url' to the new address."
+            return f"{where} redirects to {error.headers.get('Location', 'elsewhere')}. Set 'url' to the new address."
         case 401 | 403:
             return f"{where} refuses the request ({error.code}). Check the key, or for a SearXNG that json is allowed."
         case 429:

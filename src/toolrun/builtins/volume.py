@@ -194,7 +194,7 @@ async def _run(mixer: Mixer, command: Sequence[str]) -> str:
     try:
         finished = await run_program(command, timeout=TIMEOUT, variables=_ENGLISH)
     except TimeoutError:
-        problem = f"{mixer.program} gave no answer within {TIMEOUT:g} s"
+        problem = f"{mixer.program} did not answer within {TIMEOUT:g} s"
         raise UnavailableError(problem, side_effects=SideEffects.UNKNOWN) from None
     except OSError as error:
         raise UnavailableError(f"{mixer.program} cannot be run: {error.strerror}") from None

@@ -23,7 +23,7 @@ from toolrun.errors import UsageError
 from toolrun.json import JSON
 
 _ENDING: Final = 2.0
-"""Seconds for an editor to end by itself when it is not wanted any more."""
+"""Seconds for an editor to end by itself when it is no longer wanted."""
 _SHELL_SIGNS: Final = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n")
 _HINT: Final = "NAME=VALUE, NAME:=JSON or a whole JSON object; $VISUAL or $EDITOR would open an editor: "
 

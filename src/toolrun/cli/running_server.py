@@ -103,7 +103,7 @@ def find_server(url: str, config: Config) -> RunningServer:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https"):
-        raise ConfigError(f"--url {url}: this is no URL of a server; write --url http://127.0.0.1:8000{_PATH}")
+        raise ConfigError(f"--url {url}: this is not the URL of a server; write --url http://127.0.0.1:8000{_PATH}")
     if parts.path in ("", "/"):
         url = parts._replace(path=_PATH).geturl()
     token = os.environ.get(VARIABLE, "")

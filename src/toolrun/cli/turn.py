@@ -84,7 +84,7 @@ def find_conversation(config: Config, name: str, *, consumer: str = "", must_exi
             if name:
                 raise UsageError(history.unknown_conversation(name))
             busy = history.busy_conversation(consumer)
-            raise UsageError(f"There is no conversation that could be continued{f': {busy}' if busy else ''}.")
+            raise UsageError(f"There is no conversation to continue{f': {busy}' if busy else ''}.")
     return found
 
 

@@ -81,7 +81,7 @@ class Turn:
         if question is not None:
             self._question = conversation.question_message(question, client.provider, client.wording)
         elif stored is None or not stored.messages:
-            raise UsageError("There is no question in this conversation that could be answered.")
+            raise UsageError("There is no question to answer in this conversation.")
         has_pending = stored is not None and stored.pending is not None
         self.messages = before if has_pending or self._question is None else [*before, self._question]
         """The conversation so far. It is complete at every moment between two steps."""

@@ -248,7 +248,7 @@ def change_arguments(call: Call, prepared: PreparedTool, arguments: Mapping[str,
 def refused(name: str, reason: str) -> NotApprovedError:
     why = f": {reason}" if reason else ""
     return NotApprovedError(
-        f"Tool '{name}' was not run: the call was not approved{why}", detail="Do not repeat it; go on without it."
+        f"Tool '{name}' was not run: the call was not approved{why}", detail="Do not repeat it; continue without it."
     )
 
 
@@ -256,7 +256,7 @@ def nobody_to_ask(name: str, reason: str, advice: str = "") -> NotApprovedError:
     why = f" ({reason})" if reason else ""
     return NotApprovedError(
         f"Tool '{name}' was not run: it needs a person's approval{why}, and nobody can be asked here",
-        detail=advice or "Go on without it, or tell the user that it needs approval.",
+        detail=advice or "Continue without it, or tell the user that it needs approval.",
     )
 
 
@@ -265,7 +265,7 @@ def unanswered_yet(name: str, reason: str, advice: str = "") -> NotApprovedError
     why = f" ({reason})" if reason else ""
     return NotApprovedError(
         f"Tool '{name}' was not run: it needs a person's approval{why}, and has none yet",
-        detail=advice or "Go on without it, or tell the user that it needs approval.",
+        detail=advice or "Continue without it, or tell the user that it needs approval.",
     )
 
 

@@ -31,7 +31,7 @@ class PendingTools(Protocol):
 def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) -> CallError:
     """Why there is no tool of that name, with names that may have been meant."""
     if type(name) is not str:
-        return UnknownToolError(f"Tool {show(name)} not found", detail="The name of a tool is text.")
+        return UnknownToolError(f"Tool {show(name)} not found", detail="The name of a tool must be a string.")
     reason = pending.unavailable(name) if pending is not None else ""
     if reason:
         return UnavailableError(

@@ -161,7 +161,7 @@ def answer_request(
         return None
     if row is None:
         return "does not exist"
-    words = {"used": "was answered and used", "expired": "has expired", "withdrawn": "is not wanted any more"}
+    words = {"used": "was answered and used", "expired": "has expired", "withdrawn": "is no longer wanted"}
     who = f" by {row.answered_by.removeprefix('person:')}" if row.answered_by else ""
     return words.get(row.state) or f"is {row.state} already{who}"
 

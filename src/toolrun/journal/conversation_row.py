@@ -188,7 +188,7 @@ def _claim(journal: Journal, wanted: _Wanted, connection: sqlite3.Connection) ->
     if model != wanted.model and not wanted.any_model:
         raise UsageError(
             f"Conversation '{shown_name(wanted.name)}' was held with {model}, and this is {wanted.model}. "
-            "Go on with the same model, or resume it with any_model=True."
+            "Continue with the same model, or resume it with any_model=True."
         )
     connection.execute(sql("claim_conversation"), (journal.process, row))
     conversation = Conversation(journal, row, wanted, created_at)

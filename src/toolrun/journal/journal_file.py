@@ -137,15 +137,15 @@ class JournalFile:
             # SQLite has the log open, and so all that is in it. Once it is in the database, nothing is missing.
             is_whole = self._is_all_checkpointed()
             logger.warning(
-                "%s was deleted while toolrun runs; %s. Leave this file alone: it is a part of the journal",
+                "%s was deleted while toolrun is running; %s. Leave this file alone: it is a part of the journal",
                 self._wal_name,
                 "nothing is lost" if is_whole else "the last calls in it may be lost",
             )
         else:
             is_whole = False
             logger.warning(
-                "the journal %s was deleted, moved or replaced while toolrun runs; "
-                "toolrun goes on with the file that is there now, or starts a new one",
+                "the journal %s was deleted, moved or replaced while toolrun is running; "
+                "toolrun continues with the file that is there now, or starts a new one",
                 self.path,
             )
             # SQLite would take what is in this log for changes to the file that is there now, whosever that is. While
@@ -170,8 +170,8 @@ class JournalFile:
         found, _ = _look_at(self._lock_name)
         if found != self._lock_file or found is None:
             logger.warning(
-                "the lock file %s was deleted or replaced while toolrun runs; toolrun locks it again. Leave this file "
-                "alone: it is never stale",
+                "the lock file %s was deleted or replaced while toolrun is running; toolrun locks it again. Leave this "
+                "file alone: it is never stale",
                 self._lock_name,
             )
             self._lock_again(connection)

@@ -104,7 +104,7 @@ class DoubtError(InDoubtError):
         advice = f"Find out, then run: {program} effects settle {shown} --done (or --not-done)"
         super().__init__(
             f"Call {shown} of '{found.tool}' with this key may have acted, and nobody knows whether it did. "
-            f"It is not repeated. {advice}"
+            f"toolrun does not repeat it. {advice}"
         )
 
     def while_it_may_act(self) -> DoubtError:
@@ -235,7 +235,7 @@ class Ledger:
         """Whether to wait for the call that has the key. Raises CallError for one that must not be repeated."""
         if found.fingerprint != print_ or found.tool != tool:
             raise InvalidArgumentsError(
-                f"The key is taken: it was used for another call, {show_id(found.id)} of '{found.tool}'. "
+                f"The key is already in use for another call, {show_id(found.id)} of '{found.tool}'. "
                 "Use a new key for another tool or other arguments."
             )
         if found.is_done or found.may_run_again:
@@ -268,7 +268,7 @@ def _replayed(found: KeyedCall) -> tuple[Finalised, JSON]:
     moment = datetime.fromtimestamp(found.at / 1_000_000).astimezone()
     raise UnavailableError(
         f"The call with this key was done on {moment:%Y-%m-%d at %H:%M:%S} (call {show_id(found.id)}); "
-        "its answer was not kept. It is not made again.",
+        "its answer was not kept. toolrun does not make it again.",
         side_effects=SideEffects.DONE,
     )
 

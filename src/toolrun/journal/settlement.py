@@ -27,7 +27,7 @@ def settle(connection: sqlite3.Connection, id: int, settled_as: str, settled_by:
         return f"is not in doubt: it is {state}"
     moment = datetime.fromtimestamp(at / 1_000_000).astimezone()
     if before == "repeated":
-        return f"was made again under its key on {moment:%Y-%m-%d at %H:%M:%S}, so nobody need settle it"
+        return f"was made again under its key on {moment:%Y-%m-%d at %H:%M:%S}, so it need not be settled"
     return f"was settled before, as {before.replace('_', ' ')}, by {_who(by)} on {moment:%Y-%m-%d at %H:%M:%S}"
 
 

@@ -197,7 +197,7 @@ class Verification:
         if result.error is None and verdict == "not_done":
             return NotDone()
         if result.error is not None or said is not None:
-            reason = result.error or f"{show(said)} is no verdict; it must return Done(result), NotDone() or None"
+            reason = result.error or f"{show(said)} is not a verdict; it must return Done(result), NotDone() or None"
             logger.warning(
                 "nobody knows whether a call of '%s' has acted: %s", tool, self._journal.redactor.text(reason)
             )

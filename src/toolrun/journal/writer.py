@@ -272,7 +272,7 @@ class Writer:
     def _fail(self, records: dict[int, CallRecord], works: list[Work[Any]], error: Exception) -> None:
         reason = str(error)
         if self.problem is None:
-            logger.error("%s Calls go on without it.", why_not_written(self.path, error))
+            logger.error("%s Calls continue without it.", why_not_written(self.path, error))
             self._gap_since = time_ns() // 1000
         self.problem = reason
         self._remember_open(records, [record for record in records.values() if record.ending is None])

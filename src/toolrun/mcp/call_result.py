@@ -84,7 +84,7 @@ def read_result(raw: Mapping[str, object], is_normal: bool = False) -> Content:
     content = Content(blocks, data, cast("dict[str, JSON]", meta) if isinstance(meta, dict) else None, is_normal)
     if raw.get("isError") is True:
         text = render(cast(JSON, blocks)) if blocks else "" if data is None else render(data)
-        error = ForeignError(text or "The tool failed, and did not say why")
+        error = ForeignError(text or "The tool failed without saying why")
         error.answer = content
         raise error
     return content
@@ -99,7 +99,7 @@ def _refuse_questions(raw: Mapping[str, object]) -> NoReturn:
         message = parameters.get("message") if isinstance(parameters, Mapping) else None
         asked.append(message if isinstance(message, str) else show(request))
     raise ToolError(
-        "The server asks for input before it goes on, which toolrun cannot give",
+        "The server asks for input before it goes on, which toolrun cannot provide",
         detail="\n".join(asked)[:_MAX_SHOWN],
     )
 

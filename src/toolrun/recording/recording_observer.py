@@ -162,7 +162,7 @@ class Recorder(Observer):
         definition = self._definitions[tool.name] = RecordedDefinition(tool.name, line, origin_of(tool))
         if before is not None and conflict(before, definition):
             logger.warning(
-                "%s: the schema of '%s' is another one than before, so the file cannot be played. Record into a new "
+                "%s: the schema of '%s' is different from before, so the file cannot be played. Record into a new "
                 "one (--overwrite).",
                 self.path,
                 tool.name,

@@ -207,7 +207,7 @@ def _unescaped(text: str, quote: str) -> str:
         if code == "/" and quote == '"':  # in Python this is two characters
             return "/"
         if code not in _ESCAPED:
-            raise UnreadableError("an escape means nothing, or different things")
+            raise UnreadableError("an escape is invalid or ambiguous")
         return _ESCAPED[code]
 
     try:

@@ -126,7 +126,7 @@ class _Options:
         if not isinstance(value, str):
             return self._read.get(_key(value), []), "text of an option sent as a value"
         if found := self._folded.get(folded(value)):
-            return found, "option in other letters or with spaces"
+            return found, "option spelled differently"
         read = [it for it, _ in scalars(value)]
         return [it for each in read for it in self._values.get(_key(each), ())], "option sent as text"
 

@@ -222,7 +222,7 @@ class Pool:
         seconds = self._state.closed_for(monotonic())
         if seconds:
             raise UnavailableError(
-                f"The worker of '{self.name}' keeps dying; it is tried again in {seconds:.0f} s.",
+                f"The worker of '{self.name}' keeps dying; toolrun tries again in {seconds:.0f} s.",
                 side_effects=SideEffects.NOT_STARTED,
             )
         ticket: _Ticket = loop.create_future()

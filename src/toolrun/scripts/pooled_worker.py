@@ -164,7 +164,7 @@ class PooledWorker(WorkerRecord):
 
     def received(self, data: bytes) -> None:
         if not self._running and self.state is WorkerState.ENDED:
-            return  # its last words
+            return  # its last output
         for line in self._lines.feed(data):
             if isinstance(line, LargeLine):
                 self._read_large(line)
@@ -259,7 +259,7 @@ class PooledWorker(WorkerRecord):
         if isinstance(sandbox, str) and self._confinement is not None:
             self._confinement.on_failure()  # the next start finds out what the system allows by now
             reason = (
-                f"The sandbox of '{self.name}' cannot be set up: {sandbox}. `toolrun doctor` tells what works here."
+                f"The sandbox of '{self.name}' cannot be set up: {sandbox}. `toolrun doctor` shows what works here."
             )
             self._fail_start(UnavailableError(reason, side_effects=SideEffects.NOT_STARTED))
             return
@@ -335,7 +335,7 @@ def worker_lost(name: str, exit: Exit, side_effects: SideEffects) -> WorkerLostE
     how = exit.describe()
     if exit.code == -signal.SIGKILL:
         how += " (out of memory, or somebody killed it)"
-    last = f"Its last words:\n{exit.tail}" if exit.tail else ""
+    last = f"Its last output:\n{exit.tail}" if exit.tail else ""
     return WorkerLostError(f"The worker of '{name}' {how}.", side_effects=side_effects, detail=last)
 
 

@@ -132,7 +132,7 @@ class Script:
         version = self._version
         found = await self._description(version)
         for it in found.skipped:
-            logger.warning("%s: '%s' is no tool: %s", self.path, it["name"], it["reason"])
+            logger.warning("%s: '%s' is not a tool: %s", self.path, it["name"], it["reason"])
         for warning in found.warnings:
             logger.warning("%s: %s", self.path, warning)
         self._tools = self._make_tools(version, found)

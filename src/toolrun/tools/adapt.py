@@ -35,7 +35,7 @@ def _tool(candidate: object) -> Tool:
             return FunctionTool(candidate)
     hint = " Pass an instance of the class." if isinstance(candidate, type) else ""
     raise DefinitionError(
-        f"{candidate!r:.100} is no tool: it needs to be a function, or an object with name, description, schema "
+        f"{candidate!r:.100} is not a tool: it must be a function, or an object with name, description, schema "
         f"and invoke or ainvoke.{hint}"
     )
 

@@ -237,7 +237,7 @@ class Approvals:
             return ""
         return (
             f"A person can allow it with '{self._program} approvals allow {id}'; then the same call can be made again. "
-            "Tell the user so, or go on without it."
+            "Tell the user so, or continue without it."
         )
 
     def _stored_form(self, request: ApprovalRequest, caller: Caller) -> NewRequest:

@@ -205,7 +205,7 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
 def _definition(entry: Mapping[str, Any]) -> PinnedDefinition:
     said = entry["definition"]
     if not isinstance(said, dict):
-        raise TypeError("a definition is no object")
+        raise TypeError("a definition is not an object")
     return PinnedDefinition(_text(entry["hash"]), said)
 
 

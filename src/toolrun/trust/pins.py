@@ -65,8 +65,8 @@ class DefinitionChange:
         """Why it is not called."""
         what = " and ".join(self.parts)
         return (
-            f"the MCP server '{self.server}' changed its definition ({what}) since it was agreed to. A person has to "
-            f"look at it and accept it: {self.command}"
+            f"the MCP server '{self.server}' changed its definition ({what}) since it was accepted. A person has to "
+            f"review and accept the change: {self.command}"
         )
 
 
@@ -189,9 +189,7 @@ class Pins:
             self._pinned, self.problem = self._file.change(work), ""
         except PinError as error:
             if not self.problem:
-                logger.warning(
-                    "what the tools of MCP servers say of themselves is not remembered: %s", error, extra={"pins": True}
-                )
+                logger.warning("the definitions of MCP tools cannot be remembered: %s", error, extra={"pins": True})
             self.problem = str(error)
             pinned = {server: dict(tools) for server, tools in self._pinned.items()}
             work(pinned)
@@ -201,11 +199,11 @@ class Pins:
         if not changes:
             return
         if all(it.parts == ["server"] for it in changes):
-            what = f"is reached in another way than when its {len(changes)} tools were agreed to"
+            what = f"is configured differently from when its {len(changes)} tools were accepted"
             lines = [short_difference(changes[0].before, changes[0].after)]
         else:
             names = ", ".join(f"'{reveal(it.tool)}' ({', '.join(it.parts)})" for it in changes)
-            what = f"changed tools since they were agreed to: {names}"
+            what = f"changed tools since they were accepted: {names}"
             lines = [short_difference(it.before, it.after) for it in changes[:3]]
         use = "They are neither offered nor called until somebody accepts" if changes[0].is_held else "They stay in use"
         command = changes[0].command if len(changes) == 1 else shlex.join(["toolrun", "trust", server])

@@ -87,13 +87,13 @@ def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> 
     if settings.approval:
         otherwise = by_model = Ruling(Action(settings.approval), f"{section('tool', tool.name)} approval")
     elif declared in tuple(Action):
-        otherwise = by_model = Ruling(Action(declared), "its author wants it")
+        otherwise = by_model = Ruling(Action(declared), "its author requires it")
     elif approval.default != DESTRUCTIVE:
         otherwise = by_model = Ruling(Action(approval.default), "[approval] default")
     else:
         otherwise = by_model = _ALLOWED
         if _annotations(tool).get("destructiveHint") is True:
-            by_model = Ruling(Action.ASK, "it says of itself that it destroys something")
+            by_model = Ruling(Action.ASK, "it declares itself destructive")
     has_patterns = any(rule.arguments for _, rule in rules)
     return ToolRules(tuple(rules), otherwise, by_model, schema_of(tool) if has_patterns else {})
 

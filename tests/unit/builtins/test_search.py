@@ -180,7 +180,7 @@ async def test_a_key_that_is_missing_is_named(tmp_path: Path) -> None:
 async def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path, server: Server) -> None:
     server.status, server.headers = 302, {"Location": f"{server.url}/elsewhere"}
     result = await search(tmp_path, {"provider": "brave", "url": server.url}, BRAVE_API_KEY="k")
-    assert_unavailable(result, f"sends on to {server.url}/elsewhere", "Set 'url' to the new address")
+    assert_unavailable(result, f"redirects to {server.url}/elsewhere", "Set 'url' to the new address")
     assert len(server.asked) == 1
 
 
@@ -215,7 +215,7 @@ async def test_a_server_that_never_answers_is_given_up_before_the_deadline_of_th
     tmp_path: Path, server: Server
 ) -> None:
     server.release = threading.Event()
-    assert_unavailable(await search(tmp_path, {"url": server.url, "timeout": 0.2}), "gave no answer in time")
+    assert_unavailable(await search(tmp_path, {"url": server.url, "timeout": 0.2}), "did not answer in time")
 
 
 @pytest.fixture(scope="module")

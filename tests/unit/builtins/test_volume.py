@@ -187,7 +187,7 @@ async def test_a_mixer_that_hangs_is_ended_with_what_it_started(
     )
     result = await machine.call(action="get")
     assert result.error_kind is ErrorKind.UNAVAILABLE
-    assert "wpctl gave no answer within 0.3 s" in result.error
+    assert "wpctl did not answer within 0.3 s" in result.error
     wait_until_ended(machine.root / "parent")
     wait_until_ended(machine.root / "child")
 

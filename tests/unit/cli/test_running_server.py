@@ -47,5 +47,5 @@ def test_a_socket_needs_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("url", ["8000", "localhost:8000", "ftp://x", "http://", "http://[x", ""])
 def test_what_is_no_url_is_refused(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"this is no URL of a server; write --url http://127.0.0.1:8000/mcp"):
+    with pytest.raises(ConfigError, match=r"this is not the URL of a server; write --url http://127.0.0.1:8000/mcp"):
         find_server(url, Config(path=None, root=tmp_path))

@@ -132,7 +132,7 @@ async def test_a_damaged_file_is_not_used_and_what_to_do_is_said(path: Path, cap
     assert keyed.error_kind is ErrorKind.UNAVAILABLE
     assert f"mv {path} {path}.damaged" in str(keyed.error)
     assert world.ran == ["paid"]
-    assert "Calls go on without it" in caplog.text
+    assert "Calls continue without it" in caplog.text
 
     os.rename(path, f"{path}.damaged")  # noqa: PTH104  pathlib's blocks, says the linter
     again = await world.executor.execute("pay", key="k")

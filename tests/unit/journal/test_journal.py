@@ -305,7 +305,7 @@ def test_a_log_that_is_deleted_beside_the_file_costs_no_call(
         reader.close()
     journal.end(running, DONE)
     journal.flush()
-    assert "journal.db-wal was deleted while toolrun runs; nothing is lost" in caplog.text
+    assert "journal.db-wal was deleted while toolrun is running; nothing is lost" in caplog.text
     assert [call.state for call in calls(path)] == ["done"] * 3
     with open_history(path) as history:
         assert history.gaps() == []
@@ -394,7 +394,7 @@ async def test_a_journal_that_cannot_be_written_stops_nobody_and_goes_on_later(
         await journal.add_and_wait(record, asyncio.get_running_loop())
     assert journal.problem is not None
     assert f"The journal {path} cannot be written: database or disk is full. Make room on the disk" in caplog.text
-    assert "Calls go on without it" in caplog.text
+    assert "Calls continue without it" in caplog.text
     with pytest.raises(NotRecordedError, match="full"):
         await journal.drain()
     connection.execute("PRAGMA max_page_count = 1000000").fetchall()

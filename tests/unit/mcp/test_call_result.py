@@ -98,7 +98,7 @@ def test_what_is_no_result_is_a_protocol_error(raw: Any) -> None:
     [
         ({"content": [TEXT, IMAGE]}, "hello\n[image image/png, not shown as text]"),
         ({"content": [], "structuredContent": {"reason": "full"}}, '{"reason":"full"}'),
-        ({"content": []}, "The tool failed, and did not say why"),
+        ({"content": []}, "The tool failed without saying why"),
         ({"content": [{"type": "text", "text": ""}]}, "(no output)"),
     ],
 )

@@ -129,9 +129,7 @@ def test_an_established_name_stays_with_its_owner_and_only_the_newcomer_gets_the
 def test_an_established_name_waits_for_its_owner() -> None:
     owners = {"search": ("a", "search")}
     assert name_tools({"a": [], "b": ["search"]}, owners=owners) == {"b__search": ("b", "search")}
-    assert name_tools({"b": ["search"]}, owners=owners) == {
-        "search": ("b", "search")
-    }  # which is not configured any more
+    assert name_tools({"b": ["search"]}, owners=owners) == {"search": ("b", "search")}  # which is no longer configured
 
 
 def test_a_name_of_the_project_and_a_prefix_go_before_an_established_name() -> None:

@@ -322,7 +322,7 @@ def test_a_schema_that_has_changed_is_told_at_once_and_nothing_is_lost(
     add_.name = "add"
     with Recorder(file) as recorder:
         recorder.watch(ToolManager([add_]))
-    assert "the schema of 'add' is another one than before" in caplog.text
+    assert "the schema of 'add' is different from before" in caplog.text
     assert len(lines(file, "tool")) == 2
     with pytest.raises(ConfigError, match="the input schema of the tool 'add'"):
         Recording.load(file)

@@ -411,7 +411,7 @@ async def test_a_request_is_withdrawn_when_its_caller_goes(house: House) -> None
     await asyncio.wait([calling])
     assert calling.cancelled()
     assert await approvals.open() == []
-    assert await approvals.answer(1, Allow()) == "is not wanted any more"
+    assert await approvals.answer(1, Allow()) == "is no longer wanted"
 
 
 async def test_a_rule_that_denies_says_which_rule(house: House) -> None:

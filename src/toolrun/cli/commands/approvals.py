@@ -56,7 +56,7 @@ def command(context: click.Context, as_json: bool) -> int:
         if any(len(row.arguments) > _SHOWN for row in found):
             inform("Arguments are cut; see all of them with: toolrun approvals show ID.")
     else:
-        complain("no call waits for approval, and no answer is kept")
+        complain("no call is waiting for approval, and no answer is kept")
     return OK
 
 
@@ -90,7 +90,7 @@ def show_command(options: Options, id: int, as_json: bool) -> int:
 def allow_command(options: Options, id: int, always: bool, conversation: bool, given: tuple[str, ...]) -> int:
     """Let the call of request ID be made.
 
-    Exit code: 0 it is allowed, 1 the request cannot be answered any more, 2 there is no such request.
+    Exit code: 0 it is allowed, 1 the request can no longer be answered, 2 there is no such request.
     """
     if always and conversation:
         raise UsageError("--always and --conversation exclude each other")
@@ -110,7 +110,7 @@ def allow_command(options: Options, id: int, always: bool, conversation: bool, g
 def deny_command(options: Options, id: int, reason: str, always: bool) -> int:
     """Refuse the call of request ID.
 
-    Exit code: 0 it is denied, 1 the request cannot be answered any more, 2 there is no such request.
+    Exit code: 0 it is denied, 1 the request can no longer be answered, 2 there is no such request.
     """
     row = _find(options, id)
     return _answer(options, row, Deny(reason, Scope.ALWAYS if always else Scope.ONCE, by=person()))
@@ -149,7 +149,7 @@ def _ended(row: StoredApproval) -> str:
     if row.answered_at is not None:
         more = {"used": "; its answer was used", "expired": "; its answer has expired", "revoked": "; it was revoked"}
         return f"was {how_answered(row, with_time=True)}{more.get(row.state, '')}"
-    words = {"expired": "has expired: nobody answered in time", "withdrawn": "is not wanted any more"}
+    words = {"expired": "has expired: nobody answered in time", "withdrawn": "is no longer wanted"}
     return words.get(row.state, f"is {row.state}")
 
 

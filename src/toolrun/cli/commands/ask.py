@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--conversation",
     metavar="ID",
-    help="Keep the conversation under this ID, or go on with it. Without QUESTION, "
+    help="Store the conversation under this ID, or continue it. Without QUESTION, "
     "finish its last answer, which a crash has cut off.",
 )
 @model_options

@@ -60,7 +60,7 @@ _CONSUMER: Final = "chat"
     metavar="[ID]",
     is_flag=False,
     flag_value="",
-    help="Go on with the last chat, or with the conversation of this ID.",
+    help="Continue the last chat, or the conversation with this ID.",
 )
 @click.option("--list", "lists", is_flag=True, help="List the conversations that are kept, the last one first.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
@@ -70,7 +70,7 @@ _CONSUMER: Final = "chat"
 def command(
     options: Options, continued: str | None, lists: bool, as_json: bool, model: str | None, system: str | None
 ) -> None:
-    """Talk with a model, which may use the tools.
+    """Chat with a model that may use the tools.
 
     Tool calls are shown as they happen. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help lists the commands.
     A backslash at the end of a line continues it; @FILE attaches a text file.
@@ -178,7 +178,7 @@ class Chat:
         if self._stored is not None:
             self._stored.close()
             go_on = self._options.command_line("chat", "--continue", self._stored.id)
-            inform(f"To go on with this conversation: {go_on}")
+            inform(f"To continue this conversation: {go_on}")
             self._stored = None
 
     def _keep(self) -> None:

@@ -271,7 +271,7 @@ def _servers(runtime: Runtime, options: Options) -> Iterator[Check]:
 def _definitions(runtime: Runtime) -> Iterator[Check]:
     """Whether the tools of servers are the ones that were agreed to."""
     if runtime.pin_problem:
-        message = f"what the tools of servers say of themselves is not remembered: {runtime.pin_problem}"
+        message = f"the definitions of MCP tools cannot be remembered: {runtime.pin_problem}"
         yield Check(WARNING, "definitions", message)
     for it in runtime.changes:
         status, state = (PROBLEM, "neither offered nor called") if it.is_held else (WARNING, "still in use")

@@ -74,7 +74,7 @@ def command(context: click.Context, as_json: bool) -> int:
 @click.option("--done", is_flag=True, help="It happened.")
 @click.option("--not-done", is_flag=True, help="It did not happen: the same key may run again.")
 @click.option("--verify", is_flag=True, help="Ask the tool's 'verify' what happened.")
-@click.option("--result", metavar="JSON", help="With --done: what the call returned, for whoever repeats its key.")
+@click.option("--result", metavar="JSON", help="With --done: what the call returned, for callers that repeat its key.")
 @click.option("--force", is_flag=True, help="Believe --not-done although the call may still be running.")
 @click.option("--set", "given", metavar="NAME=VALUE", multiple=True, help="With --verify: an argument that is hidden.")
 @shared_options()

@@ -35,9 +35,11 @@ _OUTCOMES: Final = tuple(
 @click.option("-n", "--number", "limit", metavar="N", type=click.IntRange(1), default=20, help="How many. Default: 20.")
 @click.option("--since", type=Moment(), help="Only calls after this time: 10m, 2h, 14:30, 2026-11-16.")
 @click.option("--until", type=Moment(), help="Only calls before this time.")
-@click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only calls that ended so; 'failed' is all but success.")
+@click.option(
+    "--outcome", type=click.Choice(_OUTCOMES), help="Only calls with this outcome; 'failed' is everything but success."
+)
 @click.option("--conversation", metavar="ID", help="Only calls of this conversation.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new calls as they end.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new calls as they end.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
 @shared_options()
 @click.pass_obj

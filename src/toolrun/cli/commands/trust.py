@@ -26,7 +26,11 @@ _STDERR: Final = 2
 @click.argument("server", required=False)
 @click.argument("tools", nargs=-1)
 @click.option("--all", "accepts_all", is_flag=True, help="Accept all changes of all servers.")
-@click.option("--forget", is_flag=True, help="Forget what was agreed to of SERVER: what it lists next is agreed to.")
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Forget the accepted definitions of SERVER: those that it lists next count as accepted.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @shared_options()
 @click.pass_obj

@@ -148,7 +148,7 @@ class HttpChannel:
         except MCPError as error:
             failure = self._failure(error)
         if isinstance(failure, InSessionError) and failure.status in _GONE and await self._is_session_forgotten():
-            words = "it has forgotten the session; it was probably started again"
+            words = "it no longer knows the session; it was probably restarted"
             failure = SessionForgottenError(words) if _is_about_session(failure) else NotSentError(words)
         if isinstance(failure, NotSentError):
             # Here, and not where the error occurred: otherwise the session's end could overtake the answer to the call

@@ -122,7 +122,7 @@ class LargeAnswers:
         except JSONDecodeError as error:
             return self._keep(request_id, (None, BadAnswerError(f"its answer was not JSON ({error})")))
         if not isinstance(message, dict):
-            return self._keep(request_id, (None, BadAnswerError("its answer was no JSON-RPC message")))
+            return self._keep(request_id, (None, BadAnswerError("its answer was not a JSON-RPC message")))
         if "method" not in message:
             return self._keep(
                 self._known(message.get("id")) if request_id is None else request_id, read_answer(message)

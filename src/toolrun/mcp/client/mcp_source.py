@@ -273,7 +273,7 @@ class McpSource:
     def _survivors(self) -> str:
         names = [name for name, tool in self._manager.by_name.items() if not _is_lost(tool)]
         if not names:
-            return "No other tools are there."
+            return "There are no other tools."
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return f"Everything else works: {', '.join(names[:_SHOWN])}{more}."
 

@@ -244,5 +244,5 @@ def _promise(listed: Listed) -> OutputSchema | None:
 
 
 def _unavailable(message: str, side_effects: SideEffects, error: LostError) -> CallError:
-    last = f"Its last words on stderr:\n{error.tail}" if error.tail else ""
+    last = f"Its last output on stderr:\n{error.tail}" if error.tail else ""
     return UnavailableError(message, side_effects=side_effects, detail=last)

@@ -56,7 +56,7 @@ def _messages(data: Any, line: bytes) -> Sequence[dict[str, Any] | InvalidLine]:
         return [data]
     if isinstance(data, list) and data and all(isinstance(item, dict) for item in data):
         return data
-    return [InvalidLine("no JSON-RPC message", line)]
+    return [InvalidLine("not a JSON-RPC message", line)]
 
 
 def answered_request(line: InvalidLine | LargeLine) -> int | None:

@@ -104,7 +104,7 @@ class ResourceReader:
         for supervisor in self._supervisors:
             if supervisor.name == server:
                 return supervisor
-        raise ForwardedError(_INTERNAL_ERROR, f"The MCP server '{server}' is not configured any more")
+        raise ForwardedError(_INTERNAL_ERROR, f"The MCP server '{server}' is no longer configured")
 
     async def _request(self, supervisor: Supervisor, method: str, params: dict[str, Any]) -> Result:
         try:

@@ -330,7 +330,7 @@ class Session:
 def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
     """The tool that an entry of `tools/list` describes, or why it cannot be used. Missing texts are made up."""
     if not _is_map(entry):
-        return None, f"{entry!r:.100} is no description of a tool"
+        return None, f"{entry!r:.100} is not a tool definition"
     name, schema = entry.get("name"), entry.get("inputSchema", {})
     if schema is None or schema == []:  # PHP's empty object
         schema = {}
@@ -339,7 +339,7 @@ def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
     if not isinstance(name, str) or not name:
         return None, f"it has no name: {entry!r:.200}"
     if not _is_map(schema) or schema.get("type", "object") != "object":
-        return None, f"'{name}' has an inputSchema that describes no object: {schema!r:.200}"
+        return None, f"'{name}' has an inputSchema that does not describe an object: {schema!r:.200}"
     title, description, output = entry.get("title"), entry.get("description"), entry.get("outputSchema")
     annotations, icons, meta = entry.get("annotations"), entry.get("icons"), entry.get("_meta")
     if not isinstance(title, str):

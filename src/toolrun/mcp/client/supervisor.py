@@ -164,7 +164,7 @@ class Supervisor:
 
     def unavailable(self, side_effects: SideEffects) -> CallError:
         hint = f"\nWhat to check: {self.server.settings.hint}" if self.server.settings.hint else ""
-        last = f"Its last words on stderr:\n{self.tail}" if self.tail else ""
+        last = f"Its last output on stderr:\n{self.tail}" if self.tail else ""
         reason = f": {self.error}" if self.error else ""
         return UnavailableError(
             f"The MCP server '{self.name}' is not available{reason}", side_effects=side_effects, detail=last + hint
@@ -346,12 +346,12 @@ class Supervisor:
             self._log(logging.INFO, f"connection attempt {failures} failed: {self.error}")
 
     def _final_words(self, attempts: int) -> str:
-        hint = self.server.settings.hint or "is the server installed, and does it run when it is started by hand?"
+        hint = self.server.settings.hint or "is the server installed, and does it run when you start it by hand?"
         return (
             f"MCP connection failed after {attempts} attempts: {self.error}{self._said()}\n"
             f"What to check: {hint} Then {section('servers', self.name)} in the configuration.\n"
             f"Degraded mode: the tools of '{self.name}' are missing. {self._survivors()}\n"
-            f"It is tried again in {self._delay(attempts):g} s, and from then on."
+            f"toolrun tries again in {self._delay(attempts):g} s, and keeps trying."
         )
 
     def _log(self, level: int, message: str) -> None:

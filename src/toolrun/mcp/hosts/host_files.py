@@ -90,11 +90,11 @@ def read_file(path: Path) -> list[FoundServer]:
     try:
         document = jsonc.parse(read_text(path))
         if not isinstance(document, dict):
-            raise ConfigError("is no JSON object")
+            raise ConfigError("is not a JSON object")
         section = next((key for key in SECTIONS if key in document), None)
         entries = document.get(section, {}) if section else {}
         if not isinstance(entries, dict):
-            raise ConfigError(f"has something else than an object under '{section}'")
+            raise ConfigError(f"has something other than an object under '{section}'")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     questions = document.get("inputs")

@@ -38,10 +38,10 @@ def with_entry(text: str, section: str, name: str, value: JSON) -> str:
     """The text of an object with `section.name` set to the value, and nothing else changed."""
     before = parse(text) if text.strip() else {}
     if not isinstance(before, dict):
-        raise ConfigError("is no JSON object; correct it by hand")
+        raise ConfigError("is not a JSON object; correct it by hand")
     table = before.get(section, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"has something else than an object under '{section}'; correct it by hand")
+        raise ConfigError(f"has something other than an object under '{section}'; correct it by hand")
     if not text.strip():
         text = "{}\n"
     editor = _Editor(text)

@@ -43,7 +43,7 @@ def make_form(request: ApprovalRequest) -> Form:
             "description": "'allow always' holds for later calls of this tool with exactly these arguments.",
             "enum": [ALLOW_ONCE, ALLOW_ALWAYS, DENY],
         },
-        "reason": {"type": "string", "title": "Reason", "description": "If you deny it: what the model is told."},
+        "reason": {"type": "string", "title": "Reason", "description": "If you deny it: the message to the model."},
     }
     if is_whole:
         properties["arguments"] = {

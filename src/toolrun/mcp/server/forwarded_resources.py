@@ -138,7 +138,7 @@ class ForwardedResources:
             async with asyncio.timeout(self._timeout):
                 return await request
         except TimeoutError:
-            raise MCPError(INTERNAL_ERROR, f"The server gave no answer within {self._timeout:g} s") from None
+            raise MCPError(INTERNAL_ERROR, f"The server did not answer within {self._timeout:g} s") from None
         except ForwardedError as error:
             raise MCPError(error.code, error.message, error.data) from error
 

@@ -65,7 +65,7 @@ def read_address(
     """`PORT`, `HOST:PORT` or `[::1]:PORT`. Raises ConfigError for anything else, and if the token is missing."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--http {text}: this is no address; write --http 8000 or --http HOST:8000")
+        raise ConfigError(f"--http {text}: this is not an address; write --http 8000 or --http HOST:8000")
     origins = tuple(map(_read_origin, allow_origins))
     address = Address(host.strip("[]") or "127.0.0.1", int(port), token, tuple(allowed_hosts), origins)
     if not address.is_loopback and not token:
@@ -98,7 +98,7 @@ def _read_origin(text: str) -> str:
         or url.fragment
         or "@" in url.netloc
     ):
-        raise ConfigError(f"--allow-origin {text}: this is no origin; write it like https://app.example")
+        raise ConfigError(f"--allow-origin {text}: this is not an origin; write it like https://app.example")
     host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
     is_usual = port is None or port == {"http": 80, "https": 443}.get(url.scheme)
     return f"{url.scheme}://{host}" if is_usual else f"{url.scheme}://{host}:{port}"

@@ -96,7 +96,7 @@ class Guard:
             return 401, "this server needs its token: send 'Authorization: Bearer TOKEN'"
         host = _PORT.sub("", found.get(b"host", b"").decode("latin-1")).lower()
         if host not in self._names:
-            return 421, f"'{host}' is no name of this server; start it with --allowed-host {host or 'NAME'} if it is"
+            return 421, f"'{host}' is not a name of this server; start it with --allowed-host {host or 'NAME'} if it is"
         origin = found.get(b"origin")
         if origin is not None and not self._is_allowed(origin) and not self._is_ours(origin):
             return 403, "pages from there may not call this server; --allow-origin ORIGIN lets those of ORIGIN"

@@ -56,7 +56,7 @@ class ServedTool:
             answer["structuredContent"] = result.shown  # of any type
         # Clients reject an answer that does not match the schema, and would not learn what the tool did.
         problem = (
-            self.output.problem(answer["structuredContent"]) if "structuredContent" in answer else "it is no object"
+            self.output.problem(answer["structuredContent"]) if "structuredContent" in answer else "it is not an object"
         )
         if problem is None:
             return answer

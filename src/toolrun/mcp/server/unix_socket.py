@@ -39,7 +39,7 @@ def _remove_stale(path: Path) -> None:
     except OSError:
         return  # there is none, or the reason is said when the socket is made
     if not stat.S_ISSOCK(status.st_mode):
-        raise ConfigError(f"--unix {path}: there is something else than a socket; choose another path")
+        raise ConfigError(f"--unix {path}: there is something other than a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

@@ -64,7 +64,7 @@ def gaps(rung: str, abi: int) -> tuple[str, ...]:
     if rung in (NAMESPACES, BUBBLEWRAP):
         return ()
     if rung == SEATBELT:
-        return ("nobody has tested this rung", "sees other processes")
+        return ("this rung is untested", "sees other processes")
     if rung == NONE:
         return ("nothing is walled off: a script can do whatever you can",)
     found = [

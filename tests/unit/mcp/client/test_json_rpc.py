@@ -118,13 +118,13 @@ async def test_a_call_that_has_its_answer_is_not_cancelled_any_more(wire: Wire) 
 
 async def test_the_end_of_the_connection_ends_all_requests(wire: Wire) -> None:
     tasks = [await begun(wire.rpc.request("a")) for _ in range(2)]
-    wire.rpc.lose(LostError("it died", "last words"))
+    wire.rpc.lose(LostError("it died", "last output"))
     for task in tasks:
         with pytest.raises(LostError, match="it died"):
             await task
     with pytest.raises(NotSentError) as raised:
         await wire.rpc.request("b")
-    assert raised.value.tail == "last words"
+    assert raised.value.tail == "last output"
     assert len(wire.sent) == 2
 
 

@@ -127,7 +127,7 @@ async def test_a_long_text_is_read_at_once(answers: LargeAnswers, threads: list[
         (answer(error={"code": -5, "message": "no", "data": ROWS}), RpcError, "no"),
         (answer(rows=ROWS), BadAnswerError, "neither a result nor an error"),
         (answer(result={"rows": ROWS})[:-3], BadAnswerError, "not JSON"),
-        (json.dumps(ROWS).encode(), BadAnswerError, "no JSON-RPC message"),
+        (json.dumps(ROWS).encode(), BadAnswerError, "not a JSON-RPC message"),
     ],
     ids=["error", "neither", "cut", "list"],
 )

@@ -61,9 +61,9 @@ def test_of_a_line_that_is_too_long_the_ends_are_looked_at(size: int) -> None:
         (b'{"jsonrpc":"2.0","id":3,"result":{"n":nope}}', "not JSON", 3),
         (b'{"result":{"n":nope},"jsonrpc":"2.0","id":4}', "not JSON", 4),
         (b'{"jsonrpc":"2.0","method":"x","params":{"n":nope},"id":4}', "not JSON", None),
-        (b'"text"', "no JSON-RPC message", None),
-        (b"[]", "no JSON-RPC message", None),
-        (b"[1]", "no JSON-RPC message", None),
+        (b'"text"', "not a JSON-RPC message", None),
+        (b"[]", "not a JSON-RPC message", None),
+        (b"[1]", "not a JSON-RPC message", None),
     ],
 )
 def test_what_is_no_message_is_told_with_its_content(line: bytes, reason: str, id: int | None) -> None:

@@ -284,12 +284,12 @@ def test_a_schema_that_says_nothing_is_one_without_parameters(schema: object) ->
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        (None, "no description of a tool"),
-        ([], "no description of a tool"),
+        (None, "is not a tool definition"),
+        ([], "is not a tool definition"),
         ({}, "no name"),
         ({"name": 5}, "no name"),
-        ({"name": "x", "inputSchema": "none"}, "describes no object"),
-        ({"name": "x", "inputSchema": {"type": ["object", "string"]}}, "describes no object"),
+        ({"name": "x", "inputSchema": "none"}, "does not describe an object"),
+        ({"name": "x", "inputSchema": {"type": ["object", "string"]}}, "does not describe an object"),
     ],
 )
 def test_what_is_no_tool_is_refused_with_the_reason(entry: object, words: str) -> None:

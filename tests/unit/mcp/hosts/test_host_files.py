@@ -144,7 +144,7 @@ def test_a_file_without_servers_has_none(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"mcpServers": {]}', "line 1, column 17"),
-        ("[]", "is no JSON object"),
+        ("[]", "is not a JSON object"),
         ('{"mcpServers": []}', "under 'mcpServers'"),
     ],
 )

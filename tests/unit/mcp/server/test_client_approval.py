@@ -244,8 +244,7 @@ async def test_the_first_attempt_is_on_record_as_not_approved(shop: Shop) -> Non
     (call,) = await shop.calls()
     assert (call.state, call.error_kind) == ("refused", "not_approved")
     assert call.error == (
-        "Tool 'remove' was not run: it needs a person's approval (it says of itself that it destroys something), "
-        "and has none yet"
+        "Tool 'remove' was not run: it needs a person's approval (it declares itself destructive), and has none yet"
     )
     assert await shop.states() == ["pending"]
 

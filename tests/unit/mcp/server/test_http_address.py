@@ -36,7 +36,7 @@ def test_beyond_loopback_there_must_be_a_token(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:port", "70000", "1.5", "-1", "8000 "])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="this is no address; write --http 8000"):
+    with pytest.raises(ConfigError, match="this is not an address; write --http 8000"):
         read_address(text, "", ())
 
 
@@ -83,7 +83,7 @@ def test_origins_are_kept_as_browsers_write_them(text: str, origin: str) -> None
     "text", ["", "app.example", "https://", "https://app.example/path", "https://a@b", "http://[", "null", "http://a:x"]
 )
 def test_what_is_no_origin_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"this is no origin; write it like https://app\.example"):
+    with pytest.raises(ConfigError, match=r"this is not an origin; write it like https://app\.example"):
         read_address("8000", "", (), [text])
 
 

@@ -50,7 +50,7 @@ def test_what_is_no_socket_is_left_alone(kind: str, tmp_path: Path) -> None:
         path.mkdir()
     else:
         path.symlink_to("nowhere")
-    with pytest.raises(ConfigError, match="something else than a socket"), listen_unix(path):
+    with pytest.raises(ConfigError, match="something other than a socket"), listen_unix(path):
         pass
     assert path.is_symlink() or path.exists()
 
