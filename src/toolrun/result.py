@@ -116,6 +116,8 @@ class ToolResult:
     """The arguments that the tool got, if whoever approved the call changed them; else None."""
     replayed: bool = False
     """Whether this is the stored answer of the same call, which was made before."""
+    executed: JSON = field(default=None, repr=False, compare=False)
+    """The arguments that the tool got, if they are not the ones that were sent: renamed, repaired, read from text."""
     record: tuple[int, str | None] | None = field(default=None, repr=False, compare=False)
     """The number of the call in the journal, and the key that its caller gave: one field, since each costs time."""
 

@@ -14,11 +14,13 @@ import pytest_asyncio
 from langchain_core.messages import AIMessage, ToolMessage
 
 from providers.base import PATIENCE, Asked, Step
-from providers.clients import ANTHROPIC_MODEL, OLLAMA_MODEL, Side, open_side, shape
+from providers.clients import ANTHROPIC_MODEL, GOOGLE_MODEL, OLLAMA_MODEL, OPENAI_MODEL, Side, open_side, shape
+from providers.openai import OpenAIServer
 from toolrun import ErrorKind, SideEffects, ToolExecutor
 from toolrun.clients import (
     AnthropicClient,
     Ended,
+    GoogleClient,
     ModelAuthError,
     ModelContextError,
     ModelError,
@@ -28,6 +30,7 @@ from toolrun.clients import (
     ModelTimeoutError,
     ModelUnavailableError,
     OllamaClient,
+    OpenAIClient,
     Text,
     Turn,
     TurnLimits,
@@ -121,6 +124,32 @@ async def test_anthropic_without_a_key_says_how_to_give_one(
         AnthropicClient(executor, ANTHROPIC_MODEL)
 
 
+async def test_openai_and_google_without_a_key_say_how_to_give_one(
+    executor: ToolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ModelAuthError, match="OPENAI_API_KEY"):
+        OpenAIClient(executor, OPENAI_MODEL)
+    with pytest.raises(ModelAuthError, match="GOOGLE_API_KEY"):
+        GoogleClient(executor, GOOGLE_MODEL)
+
+
+async def test_the_key_for_openai_is_sent_to_no_other_server(
+    executor: ToolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-for-openai-only")
+    with OpenAIServer() as server:
+        server.play(Step(text="One."), Step(text="Two."), Step(text="Three."))
+        assert (await OpenAIClient(executor, "qwen3-8b", base_url=server.url).query("Hello?")).text == "One."
+        await OpenAIClient(executor, "qwen3-8b", "sk-router", server.url).query("Hello?")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        await OpenAIClient(executor, "qwen3-8b").query("Hello?")
+    keys = [request.headers["authorization"] for request in server.requests]
+    assert keys == ["Bearer none", "Bearer sk-router", "Bearer sk-for-openai-only"]
+    assert server.bodies[0]["model"] == "qwen3-8b"
+
+
 @pytest.fixture
 def closed_url(unused_tcp_port: int) -> str:
     return f"http://127.0.0.1:{unused_tcp_port}"
@@ -134,6 +163,12 @@ async def test_nobody_at_the_address(executor: ToolExecutor, closed_url: str) ->
     anthropic = AnthropicClient(executor, ANTHROPIC_MODEL, "key", closed_url, max_retries=0)
     with pytest.raises(ModelUnavailableError, match=f"Anthropic at {closed_url} cannot be reached"):
         await anthropic.query("Hello?")
+    openai = OpenAIClient(executor, OPENAI_MODEL, base_url=closed_url, max_retries=0)
+    with pytest.raises(ModelUnavailableError, match=f"Is the server running at {closed_url}"):
+        await openai.query("Hello?")
+    google = GoogleClient(executor, GOOGLE_MODEL, "key", closed_url, max_retries=1)
+    with pytest.raises(ModelUnavailableError, match=f"Gemini at {closed_url} cannot be reached"):
+        await google.query("Hello?")
 
 
 async def test_a_connection_that_is_closed_without_an_answer(side: Side, executor: ToolExecutor) -> None:
@@ -172,7 +207,7 @@ async def test_anthropics_package_asks_again_itself(executor: ToolExecutor) -> N
 async def test_a_stream_that_breaks_off(streamed_side: Side, executor: ToolExecutor, how: str) -> None:
     """Cut, or ended as if it were complete: both are errors. What was said is kept, calls are not executed."""
     side = streamed_side
-    events = {"anthropic": 5, "ollama": 1}[side.provider]
+    events = {"anthropic": 5, "openai": 2}.get(side.provider, 1)
     calls = [Asked("add", {"a": 1, "b": 2})]
     side.server.play(Step(text="One moment, please.", calls=calls, **{how: events}), Step(text="Again."))  # type: ignore[arg-type]
     client, said = side.client(executor), []
@@ -194,7 +229,7 @@ async def test_a_stream_that_breaks_off(streamed_side: Side, executor: ToolExecu
 
 async def test_a_stream_that_breaks_off_in_a_call(streamed_side: Side, executor: ToolExecutor) -> None:
     side = streamed_side
-    events = {"anthropic": 6, "ollama": 1}[side.provider]
+    events = {"anthropic": 6, "openai": 2}.get(side.provider, 1)
     side.server.play(Step(calls=[Asked("add", {"a": 1, "b": 2})], chunk=4, end_after=events), Step(text="Again."))
     client = side.client(executor)
     with pytest.raises(ModelUnavailableError) as caught:
@@ -203,17 +238,25 @@ async def test_a_stream_that_breaks_off_in_a_call(streamed_side: Side, executor:
     assert (await client.query("Go on.", history=caught.value.messages)).text == "Again."
 
 
-async def test_an_error_inside_a_stream(streamed_side: Side, executor: ToolExecutor) -> None:
-    streamed_side.server.play(Step(text="Well, ", error="something broke"))
-    with pytest.raises(ModelError, match="something broke") as caught:
-        await streamed_side.client(executor).query("Hello?")
-    expected = {"anthropic": ModelOverloadedError, "ollama": ModelUnavailableError}
-    assert type(caught.value) is expected[streamed_side.provider]
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("anthropic streamed", ModelOverloadedError), ("ollama streamed", ModelUnavailableError)],
+)
+async def test_an_error_inside_a_stream(executor: ToolExecutor, kind: str, expected: type[ModelError]) -> None:
+    with open_side(kind) as side:
+        side.server.play(Step(text="Well, ", error="something broke"))
+        with pytest.raises(ModelError, match="something broke") as caught:
+            await side.client(executor).query("Hello?")
+    assert type(caught.value) is expected
 
 
 @pytest.mark.parametrize("body", [b"<html>a captive portal</html>", b'{"answer": 42}'])
 async def test_an_answer_that_is_none(side: Side, executor: ToolExecutor, body: bytes) -> None:
     side.server.play(Step(body=body))
+    if side.provider == "google" and body.startswith(b"{"):  # for its package, that is an empty answer
+        side.server.play(Step(body=body))
+        assert (await side.client(executor).query("Hello?")).ended is Ended.EMPTY
+        return
     with pytest.raises(ModelError) as caught:
         await side.client(executor).query("Hello?")
     assert side.server.url in str(caught.value)
@@ -310,7 +353,7 @@ async def consume(turn: Turn) -> object:
 @pytest.mark.parametrize("by", ["query", "stream"])
 async def test_a_cancellation_while_the_model_speaks(streamed_side: Side, executor: ToolExecutor, by: str) -> None:
     side, release = streamed_side, threading.Event()
-    events = {"anthropic": 4, "ollama": 1}[side.provider]
+    events = {"anthropic": 4, "openai": 2}.get(side.provider, 1)
     side.server.play(Step(text="Once upon a time", hold=release, hold_after=events), Step(text="Yes?"))
     client, heard = side.client(executor), asyncio.Event()
     asked = client.turn("Tell me a story.")

@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from providers.anthropic import AnthropicServer
 from providers.base import Server
+from providers.google import GoogleServer
 from providers.ollama import OllamaServer
 from providers.openai import OpenAIServer
 from providers.rules import blocks
 from toolrun import ToolExecutor
-from toolrun.clients import AnthropicClient, ModelClient, OllamaClient
+from toolrun.clients import AnthropicClient, GoogleClient, ModelClient, OllamaClient, OpenAIClient
 
 ANTHROPIC_MODEL = "claude-sonnet-5-5"
 OLLAMA_MODEL = "qwen3:0.6b"
 OPENAI_MODEL = "gpt-5"
-KINDS = ["anthropic streamed", "anthropic whole", "ollama streamed", "ollama whole"]
-ALL_KINDS = [*KINDS, "openai streamed", "openai whole"]
+GOOGLE_MODEL = "gemini-3.5-flash"
+KINDS = [
+    f"{provider} {mode}" for provider in ("anthropic", "ollama", "openai", "google") for mode in ("streamed", "whole")
+]
 
 
 @dataclass
@@ -39,16 +40,9 @@ class Side:
         if self.provider == "anthropic":
             return AnthropicClient(executor, ANTHROPIC_MODEL, "key", self.server.url, **{"max_retries": 0, **options})
         if self.provider == "openai":
-            more = {name: options.pop(name) for name in ("limits", "system", "wording") if name in options}
-            model = ChatOpenAI(
-                model=OPENAI_MODEL,
-                base_url=self.server.url,
-                api_key=SecretStr("key"),
-                max_retries=0,
-                stream_usage=True,
-                **options,
-            )
-            return ModelClient(model, executor, **more)
+            return OpenAIClient(executor, OPENAI_MODEL, "key", self.server.url, **{"max_retries": 0, **options})
+        if self.provider == "google":
+            return GoogleClient(executor, GOOGLE_MODEL, "key", self.server.url, **{"max_retries": 1, **options})
         client = OllamaClient(executor, OLLAMA_MODEL, self.server.url, **options)
         client.retry_delays = ()
         return client
@@ -56,11 +50,15 @@ class Side:
     @property
     def cut_off(self) -> str:
         """What the provider calls an end by the limit on tokens."""
-        return "max_tokens" if self.provider == "anthropic" else "length"
+        return {"anthropic": "max_tokens", "google": "MAX_TOKENS"}.get(self.provider, "length")
 
     def results(self, request: int) -> list[str]:
         """The texts of the tool results in a request, as they were sent."""
-        messages = self.server.bodies[request]["messages"]
+        body = self.server.bodies[request]
+        if self.provider == "google":
+            found = [part["functionResponse"]["response"] for part in _parts(body) if "functionResponse" in part]
+            return [_response_text(it) for it in found]
+        messages = body["messages"]
         if self.provider != "anthropic":
             return [_text(message["content"]) for message in messages if message["role"] == "tool"]
         found = [block for message in messages for block in blocks(message) if block["type"] == "tool_result"]
@@ -68,7 +66,10 @@ class Side:
 
     def said(self, request: int) -> list[str]:
         """What users and models said in a request, in order."""
-        messages = self.server.bodies[request]["messages"]
+        body = self.server.bodies[request]
+        if self.provider == "google":
+            return [part["text"] for part in _parts(body) if part.get("text") and not part.get("thought")]
+        messages = body["messages"]
         if self.provider != "anthropic":
             said = [it for it in messages if it["role"] in ("user", "assistant") and it.get("content")]
             return [_text(it["content"]) for it in said]
@@ -79,7 +80,20 @@ class Side:
         body = self.server.bodies[request]
         if body.get("tool_choice") in ("none", {"type": "none"}):
             return []
+        if self.provider == "google":
+            mode = (body.get("toolConfig") or {}).get("functionCallingConfig", {}).get("mode")
+            tools = [it for tools in body.get("tools") or [] for it in tools.get("functionDeclarations") or []]
+            return [] if mode == "NONE" else [tool["name"] for tool in tools]
         return [tool["name"] if "name" in tool else tool["function"]["name"] for tool in body.get("tools") or []]
+
+
+def _parts(body: Any) -> list[Any]:
+    return [part for content in body["contents"] for part in content["parts"]]
+
+
+def _response_text(response: Any) -> str:
+    [value] = response.values()
+    return value if isinstance(value, str) else str(value)
 
 
 def _text(content: Any) -> str:
@@ -90,7 +104,12 @@ def _text(content: Any) -> str:
 def open_side(kind: str) -> Iterator[Side]:
     """One of KINDS. At the end no request may have broken a rule of the provider."""
     provider, mode = kind.split()
-    servers: dict[str, type[Server]] = {"anthropic": AnthropicServer, "ollama": OllamaServer, "openai": OpenAIServer}
+    servers: dict[str, type[Server]] = {
+        "anthropic": AnthropicServer,
+        "google": GoogleServer,
+        "ollama": OllamaServer,
+        "openai": OpenAIServer,
+    }
     with servers[provider]() as server:
         yield Side(provider, server, mode == "streamed")
     assert server.violations == []

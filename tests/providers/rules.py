@@ -310,3 +310,53 @@ def _ollama_property(schema: object) -> dict[str, Any]:
     if "properties" in schema:
         kept["properties"] = {name: _ollama_property(it) for name, it in schema["properties"].items()}
     return kept
+
+
+def gemini_problem(body: Body) -> str | None:
+    """What Gemini answers with status 400."""
+    for index, tool in enumerate(
+        it for tools in body.get("tools") or [] for it in tools.get("functionDeclarations", [])
+    ):
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}", tool["name"]):
+            return f"GenerateContentRequest.tools[0].function_declarations[{index}].name: Invalid function name."
+        problem = _gemini_schema(tool.get("parameters"))
+        if problem:
+            return f"GenerateContentRequest.tools[0].function_declarations[{index}].parameters{problem}"
+    contents = body.get("contents") or []
+    if not contents:
+        return "GenerateContentRequest.contents: contents is not specified"
+    waiting: list[str] = []
+    for index, content in enumerate(contents):
+        parts = content.get("parts") or []
+        if content.get("role") not in ("user", "model"):
+            return f"contents[{index}]: Please use a valid role: user, model."
+        if not parts or not all(map(_gemini_part, parts)):
+            return f"contents[{index}].parts: must not be empty; each part has exactly one kind of data"
+        answered = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
+        if answered != waiting:
+            return (
+                "Please ensure that the number of function response parts is equal to the number of function call parts"
+            )
+        waiting = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
+        if waiting and content["role"] != "model":
+            return f"contents[{index}]: only the model makes calls"
+    return "Please ensure that function call turn is followed by a function response turn." if waiting else None
+
+
+def _gemini_part(part: Body) -> bool:
+    kinds = part.keys() & {"text", "functionCall", "functionResponse", "inlineData", "fileData"}
+    return len(kinds) == 1 and ("text" not in part or isinstance(part["text"], str))
+
+
+def _gemini_schema(schema: Any, path: str = "") -> str | None:
+    if schema is None:
+        return None
+    kind = schema.get("type")
+    if kind is None and "anyOf" not in schema:
+        return f"{path}.type: must be specified"
+    if kind == "OBJECT" and not schema.get("properties"):
+        return f"{path}.properties: should be non-empty for OBJECT type"
+    if kind == "ARRAY" and "items" not in schema:
+        return f"{path}.items: missing field"
+    inner = {**(schema.get("properties") or {}), **({"items": schema["items"]} if "items" in schema else {})}
+    return next(filter(None, (_gemini_schema(it, f"{path}.{name}") for name, it in inner.items())), None)

@@ -33,6 +33,7 @@ FILES_WITH_ONE_NAME = {
     "approvals": "the command is named like itself",
     "describe": "the command is named like itself",
     "effects": "the command is named like itself",
+    "openai": "the provider, and its dialect",
     "log": "the command is named like itself",
     "serve": "the command is named like itself",
 }

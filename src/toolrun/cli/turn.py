@@ -52,7 +52,8 @@ def model_options(function: F) -> F:
     model = click.option(
         "--model",
         metavar="PROVIDER:NAME",
-        help="anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE. Default: [model], or what is found.",
+        help="anthropic:MODEL, openai:MODEL, google:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE. "
+        "Default: [model], or what is found.",
     )
     system = click.option("--system", metavar="TEXT", help="The system prompt, instead of [model] system.")
     return model(system(function))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from toolrun.clients.choice import Choice as Choice
     from toolrun.clients.choice import choose as choose
     from toolrun.clients.choice import open_client as open_client
+    from toolrun.clients.google import GoogleClient as GoogleClient
     from toolrun.clients.local.local_client import LocalChatModel as LocalChatModel
     from toolrun.clients.local.local_client import LocalClient as LocalClient
     from toolrun.clients.loop import Turn as Turn
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
     from toolrun.clients.model_error import ModelNotFoundError as ModelNotFoundError
     from toolrun.clients.model_error import ModelOverloadedError as ModelOverloadedError
     from toolrun.clients.model_error import ModelProtocolError as ModelProtocolError
+    from toolrun.clients.model_error import ModelReplyError as ModelReplyError
     from toolrun.clients.model_error import ModelRequestError as ModelRequestError
     from toolrun.clients.model_error import ModelTimeoutError as ModelTimeoutError
     from toolrun.clients.model_error import ModelUnavailableError as ModelUnavailableError
     from toolrun.clients.ollama import OllamaClient as OllamaClient
+    from toolrun.clients.openai import OpenAIClient as OpenAIClient
     from toolrun.clients.turn_event import Done as Done
     from toolrun.clients.turn_event import Ended as Ended
     from toolrun.clients.turn_event import Event as Event
     from toolrun.clients.turn_event import Reply as Reply
     from toolrun.clients.turn_event import Text as Text
+    from toolrun.clients.turn_event import Thought as Thought
+    from toolrun.clients.turn_event import ToolArguments as ToolArguments
     from toolrun.clients.turn_event import ToolFinished as ToolFinished
     from toolrun.clients.turn_event import ToolProgress as ToolProgress
     from toolrun.clients.turn_event import ToolStarted as ToolStarted
@@ -45,7 +50,7 @@ def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
         return None
     from toolrun.extra import missing
 
-    extras = {"anthropic": "anthropic", "local.local_client": "local", "ollama": "ollama"}
+    extras = {name: name for name in ("anthropic", "google", "ollama", "openai")} | {"local.local_client": "local"}
     return missing(extras.get(module, "langchain"), error)
 
 
@@ -54,6 +59,7 @@ __getattr__, __dir__, __all__ = export(
     {
         "anthropic": ["AnthropicClient"],
         "choice": ["Choice", "choose", "open_client"],
+        "google": ["GoogleClient"],
         "local.local_client": ["LocalChatModel", "LocalClient"],
         "loop": ["Turn"],
         "model_client": ["ModelClient"],
@@ -64,17 +70,21 @@ __getattr__, __dir__, __all__ = export(
             "ModelNotFoundError",
             "ModelOverloadedError",
             "ModelProtocolError",
+            "ModelReplyError",
             "ModelRequestError",
             "ModelTimeoutError",
             "ModelUnavailableError",
         ],
         "ollama": ["OllamaClient"],
+        "openai": ["OpenAIClient"],
         "turn_event": [
             "Done",
             "Ended",
             "Event",
             "Reply",
             "Text",
+            "Thought",
+            "ToolArguments",
             "ToolFinished",
             "ToolProgress",
             "ToolStarted",

@@ -5,19 +5,25 @@ Counts and decides; runs nothing, and knows of time only whether it is over.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from toolrun.clients.round import Round
 from toolrun.clients.turn_event import Ended
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
+from toolrun.errors import ErrorKind
 from toolrun.json import dumps
 from toolrun.result import ToolCall
+from toolrun.text import shown_name
 
 
 class CallBudget:
     """What is left of the limits of one turn."""
 
-    def __init__(self, limits: TurnLimits, wording: Wording) -> None:
+    def __init__(self, limits: TurnLimits, wording: Wording, toolset: Collection[str] | None = None) -> None:
         self._limits = limits
+        self._toolset = toolset
+        """The tools that may be called; None: all of them."""
         self._wording = wording
         self._executed = 0
         self._times: dict[bytes, int] = {}
@@ -37,6 +43,8 @@ class CallBudget:
                 self._executed += 1
             elif stopped is not None:
                 round.refuse(index, wording.malformed if stopped is Ended.MALFORMED else wording.cut_off)
+            elif self._toolset is not None and call.name not in self._toolset:
+                round.refuse(index, f"Tool '{shown_name(call.name)}' not found", ErrorKind.UNKNOWN_TOOL)
             elif is_late:
                 ended = Ended.TIME
                 round.refuse(index, wording.time_over.format(seconds=limits.time))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolrun.clients.model_client import ModelClient
     from toolrun.execution.executor import ToolExecutor
 
-PROVIDERS: Final = ("anthropic", "ollama", "local", "scripted")
+PROVIDERS: Final = ("anthropic", "openai", "google", "ollama", "local", "scripted")
 ANTHROPIC_MODEL: Final = "claude-haiku-5-5"
 """The default with an API key: the smallest current model, which uses tools well."""
 OLLAMA_PORT: Final = 11434
@@ -33,11 +33,13 @@ _OLLAMA_TIMEOUT: Final = 1.0
 """Seconds for one request to Ollama."""
 _MAX_PROBED_MODELS: Final = 10
 """How many models Ollama is asked about: whether they can use tools."""
-_MODEL_SYNTAX: Final = "anthropic:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE"
+_MODEL_SYNTAX: Final = "anthropic:MODEL, openai:MODEL, google:MODEL, ollama:MODEL, local:FILE.gguf or scripted:FILE"
 _SETUP_ADVICE: Final = """\
 Any one of these will do:
 - Ollama: install it from ollama.com, then `ollama serve` and `ollama pull qwen3:0.6b`; pip install 'toolrun[ollama]'
 - Anthropic: set ANTHROPIC_API_KEY; pip install 'toolrun[anthropic]'
+- OpenAI, or a server with its protocol ([model] base_url): --model openai:MODEL; pip install 'toolrun[openai]'
+- Gemini: set GOOGLE_API_KEY, and --model google:MODEL; pip install 'toolrun[google]'
 - a GGUF file: --model local:FILE.gguf; pip install 'toolrun[local]'
 - without a model: --model scripted:FILE plays a script"""
 
@@ -147,6 +149,14 @@ def _open(
             from toolrun.clients.anthropic import AnthropicClient
 
             return AnthropicClient(executor, choice.model, key or None, url or None, **more)
+        case "openai":
+            from toolrun.clients.openai import OpenAIClient
+
+            return OpenAIClient(executor, choice.model, key or None, url or None, **more)
+        case "google":
+            from toolrun.clients.google import GoogleClient
+
+            return GoogleClient(executor, choice.model, key or None, url or None, **more)
         case "ollama":
             from toolrun.clients.ollama import OllamaClient
 

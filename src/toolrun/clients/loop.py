@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -17,17 +18,21 @@ from toolrun.clients import conversation, result_content
 from toolrun.clients.call_budget import CallBudget
 from toolrun.clients.model_error import (
     ModelError,
+    ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
     is_malformed_answer,
     translate,
 )
+from toolrun.clients.question import AUTO, NONE, Question
 from toolrun.clients.round import Emit, Round
 from toolrun.clients.sendable import sendable_text
 from toolrun.clients.stop_reason import is_paused, stopped_by, with_refusal_as_text
-from toolrun.clients.text_call import SpokenText, read_calls
+from toolrun.clients.streamed_answer import StreamedAnswer
+from toolrun.clients.text_call import read_calls
 from toolrun.clients.thought import without_thoughts
-from toolrun.clients.turn_event import Done, Ended, Event, Reply, Text, ToolFinished, Usage
+from toolrun.clients.turn_event import Done, Ended, Event, Reply, ToolFinished, Usage
+from toolrun.clients.typed_reply import InvalidReplyError
 from toolrun.errors import ToolrunError, UsageError
 from toolrun.result import ToolCall
 
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
 
 _LONG_RESULTS: Final = 4_000
 """Characters. From here on, results are shortened to the context of the model."""
-
 _MAX_RETRY_AFTER: Final = 30.0
 """Seconds. A provider that asks for a longer wait is not asked again."""
 
@@ -54,13 +58,16 @@ class Turn:
         question: str | BaseMessage | None,
         history: Iterable[Any] = (),
         stored: StoredConversation | None = None,
+        asked: Question = Question(),  # noqa: B008  frozen, so one for all is fine
     ) -> None:
         """`ModelClient.turn` makes it. Raises UsageError for a history that is not one of messages.
 
         Without a question, the last turn of a stored conversation goes on where it was cut off.
         """
         self._client = client
-        self._limits = client.limits
+        self._asked = asked
+        self._binding = client.binding(asked.toolset)
+        self._limits = asked.limits or client.limits
         self._wording = client.wording
         self._emit: Emit | None = None
         self._used_ids: set[str] = set()
@@ -91,7 +98,7 @@ class Turn:
         self._usage = Usage()
         self._rounds = 0
         self._has_asked_again = False
-        self._budget = CallBudget(client.limits, client.wording)
+        self._budget = CallBudget(self._limits, client.wording, asked.toolset)
         self._deadline = 0.0
 
     async def run(self, on_event: Emit | None = None) -> Reply:
@@ -102,7 +109,7 @@ class Turn:
         self._emit = on_event
         self._deadline = asyncio.get_running_loop().time() + self._limits.time
         try:
-            reply = await (self._converse() if self._stored is None else self._converse_on_record(self._stored))
+            reply = await (self._converse_typed() if self._stored is None else self._converse_on_record(self._stored))
         except ModelError as error:
             error.messages = self.messages
             raise
@@ -138,7 +145,7 @@ class Turn:
             with stored.making_calls():
                 self._save()
                 ended = await self._run_pending(stored)
-                reply = await (self._converse() if ended is None else self._ask_without_tools(ended))
+                reply = await self._converse_typed(ended)
         except BaseException:
             self._save()
             raise
@@ -156,22 +163,22 @@ class Turn:
         answer = conversation.repair_answer(pending, self._used_ids, self._client.provider)
         self.messages.append(answer.message)
         self._saved = len(self.messages)
-        ended = await self._use_tools(answer, self._client.offer(self.messages, closed=False)[1], recalled=True)
+        ended = await self._use_tools(answer, self._binding.offer(self.messages)[1], recalled=True)
         if self._question is None:
             return ended
         self.messages.append(self._question)
         self._save()
-        self._rounds, self._budget = 0, CallBudget(self._limits, self._wording)
+        self._rounds, self._budget = 0, CallBudget(self._limits, self._wording, self._asked.toolset)
         return None
 
     def _count_past(self, stored: StoredConversation) -> None:
         """The limits hold for the whole turn, also for its part before the process ended."""
-        offer = self._client.offer(self.messages, closed=False)[1]
+        offer = self._binding.offer(self.messages)[1]
         for message in stored.turn:
             calls = message.tool_calls if isinstance(message, AIMessage) else []
             self._rounds += isinstance(message, AIMessage)
             for call in calls:
-                self._budget.count_past(_resolved(ToolCall(call["id"] or "", call["name"], call["args"]), offer))
+                self._budget.count_past(offer.call_of(ToolCall(call["id"] or "", call["name"], call["args"])))
 
     def _save(self, calls: Sequence[ToolCall] = (), ended: Ended | None = None) -> Future[None] | None:
         """Write the messages that are not on disk. `calls` are those of the last one."""
@@ -180,6 +187,29 @@ class Turn:
             return None
         self._saved = len(self.messages)
         return self._stored.add(new, question=self._question, broken=self._broken, calls=calls, ended=ended)
+
+    async def _converse_typed(self, ended: Ended | None = None) -> Reply:
+        """The reply, with its value if a type is wanted. An answer of another type is asked for once more."""
+        reply = await (self._converse() if ended is None else self._ask_without_tools(ended))
+        wanted = self._asked.reply_type
+        if wanted is None or reply.ended.is_failure:
+            return reply
+        try:
+            return replace(reply, value=wanted.read(reply.text))
+        except InvalidReplyError as problem:
+            text = self._wording.ask_for_type.format(problems=str(problem).rstrip("."))
+        self.messages.append(HumanMessage(content=text))
+        answer, _ = await self._ask(closed=True)
+        again = self._reply_without_running(answer, self._wording.closed, stopped_by(answer.message) or reply.ended)
+        try:
+            return again if again.ended.is_failure else replace(again, value=wanted.read(again.text))
+        except InvalidReplyError as problem:
+            raise ModelReplyError(f"The answer does not fit {wanted.name}, twice: {problem}") from problem
+
+    def _choice(self) -> str:
+        """Which calls the next answer may have. A call can be forced once, or the turn would have no end."""
+        asked = self._asked.tool_choice
+        return asked if asked == NONE or not self._calls else AUTO
 
     async def _converse(self) -> Reply:
         for _ in range(self._rounds, self._limits.rounds):
@@ -216,7 +246,7 @@ class Turn:
 
     async def _ask_without_tools(self, ended: Ended) -> Reply:
         """Ask for a final answer, in which the model may not call tools."""
-        self.messages.append(HumanMessage(content=self._request_text(ended)))
+        self.messages.append(HumanMessage(content=self._wording.request_after(ended, self._limits)))
         while True:
             answer, _ = await self._ask(closed=True)
             stopped = stopped_by(answer.message)
@@ -240,31 +270,20 @@ class Turn:
             self._record(round, answer, result_content.UNKNOWN_CAPABILITIES)
         return self._reply(str(answer.message.text), ended)
 
-    def _request_text(self, ended: Ended) -> str:
-        wording, limits = self._wording, self._limits
-        match ended:
-            case Ended.REPEATS:
-                return wording.answer_after_repeats
-            case Ended.CALLS:
-                return wording.answer_after_calls.format(limit=limits.calls)
-            case Ended.TIME:
-                return wording.answer_after_time
-        return wording.answer_after_rounds.format(limit=limits.rounds)
-
     def _reply(self, text: str, ended: Ended) -> Reply:
         id = "" if self._stored is None else self._stored.id
         return Reply(text, list(self.messages), tuple(self._calls), self._usage, ended, id)
 
     async def _ask(self, *, closed: bool = False) -> tuple[conversation.ModelAnswer, Offer]:
         """Append the model's next answer to the messages. Retries a request that failed before any of it arrived."""
-        model, offer = self._client.offer(self.messages, closed=closed)
-        sent = self._client.sent(self.messages)
+        model, offer = self._binding.offer(self.messages, NONE if closed else self._choice())
+        sent = self._client.sent(self.messages, self._asked)
         known_names = offer.sent_names if self._client.provider.reads_calls_in_text and not closed else ()
         chunks: list[AIMessage] = []
         for delay in (*self._client.retry_delays, None):
             try:
                 stream = cast("AsyncGenerator[AIMessage, None]", model.astream(sent))
-                message = await self._receive(stream, chunks, known_names)
+                message = await self._receive(stream, chunks, known_names, offer)
                 break
             except ModelError as error:
                 wait = error.retry_after or 0
@@ -277,29 +296,33 @@ class Turn:
         return answer, offer
 
     async def _receive(
-        self, stream: AsyncGenerator[AIMessage, None], chunks: list[AIMessage], known_names: Collection[str]
+        self,
+        stream: AsyncGenerator[AIMessage, None],
+        chunks: list[AIMessage],
+        known_names: Collection[str],
+        offer: Offer,
     ) -> AIMessage:
         """Collect an answer in `chunks` and emit its text. The text of an answer that breaks off is kept."""
         about = self._client.about
-        spoken = SpokenText(may_be_call=bool(known_names))
+        spoken = StreamedAnswer(self._emit, known_names, offer.name_of)
         try:
             async with asyncio.timeout(self._limits.answer_time) as limit, contextlib.aclosing(stream):
                 async for chunk in stream:
                     chunks.append(chunk)
-                    self._say(spoken.feed(str(chunk.text)))
+                    spoken.feed(chunk)
             if not self._client.is_complete(chunks):
                 raise ModelUnavailableError(f"{about.label} broke off in the middle of its answer. Ask again.")
             message = conversation.merge_chunks(chunks)
             if (refusal := with_refusal_as_text(message)) is not message:
-                self._say(spoken.rest() + str(refusal.text))
+                spoken.end(str(refusal.text))
                 return refusal
             calls = [] if message.tool_calls or message.invalid_tool_calls else read_calls(message.text, known_names)
             if calls:
                 return conversation.with_calls(message, calls)
-            self._say(spoken.rest())
+            spoken.end()
             return message
         except BaseException as error:
-            self._say(spoken.rest())
+            spoken.end()
             said = sendable_text("".join(chunk.text for chunk in chunks))
             if is_malformed_answer(error):
                 return AIMessage(content=said, response_metadata={"finish_reason": "malformed_function_call"})
@@ -313,10 +336,6 @@ class Turn:
                 raise translate(error, about, was_answering=bool(chunks)) from error
             raise
 
-    def _say(self, text: str) -> None:
-        if text and self._emit is not None:
-            self._emit(Text(text))
-
     async def _use_tools(
         self, answer: conversation.ModelAnswer, offer: Offer, *, recalled: bool = False
     ) -> Ended | None:
@@ -325,7 +344,7 @@ class Turn:
         `recalled`: the answer was given to a process that ended before the calls had results.
         """
         key_of = None if self._stored is None else self._stored.key_of
-        round = Round([_resolved(call, offer) for call in answer.calls], self._emit, key_of)
+        round = Round([offer.call_of(call) for call in answer.calls], self._emit, key_of)
         if recalled and self._stored is not None:
             # A user who asks something else may not want any more what was not begun.
             await self._stored.recall(round, None if self._question is None else self._wording.not_run)
@@ -373,14 +392,6 @@ class Turn:
 def _says_something(answer: conversation.ModelAnswer) -> bool:
     """Whether there is a text beside what the model only thought."""
     return bool(without_thoughts(str(answer.message.text)).strip())
-
-
-def _resolved(call: ToolCall, offer: Offer) -> ToolCall:
-    """The call with the tool's original names, which the executor knows."""
-    arguments = call.arguments
-    if isinstance(arguments, dict):
-        arguments = offer.arguments_of(call.name, arguments)
-    return ToolCall(call.id, offer.name_of(call.name), arguments)
 
 
 def _needs_capabilities(round: Round) -> bool:

@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import operator
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from toolrun.clients.bindable import bindable
-from toolrun.clients.dialect import Offer, for_provider
+from toolrun.clients.binding import Binding
 from toolrun.clients.loop import Turn
 from toolrun.clients.model_error import About
 from toolrun.clients.provider import model_name, provider_of
+from toolrun.clients.question import Question, QuestionOptions, read_question
 from toolrun.clients.result_content import Capabilities, capabilities_from_profile
 from toolrun.clients.sendable import sendable_text
 from toolrun.clients.turn_event import Event, Reply
 from toolrun.clients.turn_limits import TurnLimits
 from toolrun.clients.wording import Wording
 from toolrun.errors import UsageError
-from toolrun.tools.protocol import Tool
+from toolrun.execution.blocking import LoopEndedError, is_in_loop, run_blocking
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from langchain_core.language_models import BaseChatModel, LanguageModelInput
-    from langchain_core.runnables import Runnable
+    from langchain_core.language_models import BaseChatModel
 
     from toolrun.clients.round import Emit
     from toolrun.clients.stored_conversation import StoredConversation
     from toolrun.execution.executor import ToolExecutor
 
-    ChatModel: TypeAlias = Runnable[LanguageModelInput, AIMessage]
-
-_NO_TOOL: Final = SimpleNamespace(
-    name="no_tool", description="There are no tools at present.", schema={"type": "object", "properties": {}}
-)
+_PLAIN: Final = Question()
 
 
 class ModelClient:
@@ -65,10 +56,8 @@ class ModelClient:
         self.about = About(self.provider.label, model_name(chat_model))
         self.name = f"{self.provider.label.lower()}:{self.about.model}"
         """Provider and model, as a stored conversation says with whom it is held."""
-        self._system = [SystemMessage(content=sendable_text(system))] if system and system.strip() else []
-        self._tools: list[Tool] = []
-        self._offer = Offer()
-        self._models: dict[bool, ChatModel] = {}
+        self._system = system or ""
+        self._binding = Binding(chat_model, self.provider, executor)
         self._capabilities: Capabilities | None = None
 
     def turn(
@@ -77,13 +66,16 @@ class ModelClient:
         history: Iterable[Any] = (),
         *,
         conversation: StoredConversation | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> Turn:
         """A turn that has not started: `await turn.run()`, or iterate over `turn.stream()`.
 
         It keeps the conversation, also when it is cancelled. `query` and `stream` are enough for everything else.
-        Without a question, the last turn of the conversation goes on where it was cut off.
+        Without a question, the last turn of the conversation goes on where it was cut off. `options` are for this turn
+        only: `system`, `limits`, `toolset`, `tool_choice`, `reply_type`. Raises UsageError.
         """
-        return Turn(self, question, history, conversation)
+        asked = read_question(options, self.executor, self.provider) if options else _PLAIN
+        return Turn(self, question, history, conversation, asked)
 
     async def query(
         self,
@@ -92,17 +84,40 @@ class ModelClient:
         *,
         on_event: Emit | None = None,
         conversation: str | bool | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> Reply:
         """Ask the model, run the tools that it calls, and return its reply. Raises ModelError.
 
         `on_event` gets the events that `stream` yields and, if the turn is cancelled, the results of the running calls.
         `conversation` is the id of a conversation that the journal keeps, which goes on or is started with it; `True`
         starts one with a new id, which is in the reply. Raises UsageError if another process has it.
+
+        `options` are for this question only: `system`, `limits`, `toolset` (names of the tools that may be used),
+        `tool_choice` (`auto`, `none`, `required` or a name), `reply_type` (a pydantic model or a JSON Schema, for
+        `reply.value`).
         """
         if conversation is None:
-            return await self.turn(question, history).run(on_event)
+            return await self.turn(question, history, **options).run(on_event)
         async with await self.open_conversation(conversation) as stored:
-            return await self.turn(question, history, conversation=stored).run(on_event)
+            return await self.turn(question, history, conversation=stored, **options).run(on_event)
+
+    def query_sync(
+        self,
+        question: str | BaseMessage,
+        history: Iterable[Any] = (),
+        *,
+        on_event: Emit | None = None,
+        conversation: str | bool | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Reply:
+        """`query` for programs without an event loop, and for threads beside one. `on_event` is called on the loop."""
+        if is_in_loop():
+            raise UsageError("query_sync would block the event loop that runs here; use 'await client.query(…)'")
+        more: Any = {"on_event": on_event, "conversation": conversation, **options}
+        try:
+            return run_blocking(lambda: self.query(question, history, **more), self.executor.home)
+        except LoopEndedError as error:
+            raise UsageError("The event loop to which the executor belongs has ended.") from error
 
     async def resume(self, id: str, *, on_event: Emit | None = None, any_model: bool = False) -> Reply:
         """Finish the last turn of a conversation whose process ended in the middle, and return the reply.
@@ -123,7 +138,12 @@ class ModelClient:
         return await open_stored_conversation(self.executor, id, self.name, must_exist=must_exist, any_model=any_model)
 
     async def stream(
-        self, question: str | BaseMessage, history: Iterable[Any] = (), *, conversation: str | bool | None = None
+        self,
+        question: str | BaseMessage,
+        history: Iterable[Any] = (),
+        *,
+        conversation: str | bool | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> AsyncGenerator[Event, None]:
         """Like `query`, but yields the events of the turn. The last one is `Done` with the reply.
 
@@ -133,44 +153,23 @@ class ModelClient:
             stored = None
             if conversation is not None:
                 stored = await stack.enter_async_context(await self.open_conversation(conversation))
-            turn = self.turn(question, history, conversation=stored)
+            turn = self.turn(question, history, conversation=stored, **options)
             events = await stack.enter_async_context(contextlib.aclosing(turn.stream()))
             async for event in events:
                 yield event
 
-    def offer(self, messages: Sequence[BaseMessage], *, closed: bool) -> tuple[ChatModel, Offer]:
-        """The chat model with the present tools bound, and the offer. `closed`: it may not call them."""
-        tools = self.executor.manager.tools
-        if len(tools) != len(self._tools) or not all(map(operator.is_, tools, self._tools)):
-            self._tools, self._models = tools, {}
-            self._offer = for_provider(tools, self.provider.dialect)
-        if not tools:
-            return self._without_tools(messages), self._offer
-        if closed not in self._models:
-            self._models[closed] = self._bind(closed)
-        return self._models[closed], self._offer
+    def binding(self, toolset: Collection[str] | None) -> Binding:
+        """What offers the tools for a question."""
+        if toolset is None:
+            return self._binding
+        return Binding(self.chat_model, self.provider, self.executor, toolset)
 
-    def _without_tools(self, messages: Sequence[BaseMessage]) -> ChatModel:
-        """The chat model for an executor without tools. After earlier calls, some providers insist on at least one."""
-        if self.provider.no_tools is None or not any(isinstance(message, ToolMessage) for message in messages):
-            return self.chat_model
-        named = bindable(for_provider([_NO_TOOL], self.provider.dialect))
-        return self.chat_model.bind_tools(named, tool_choice=self.provider.no_tools)
-
-    def _bind(self, closed: bool) -> ChatModel:
-        choice = self.provider.no_tools if closed else None
-        if closed and choice is None:
-            return self.chat_model
-        options: dict[str, Any] = {"tool_choice": choice} if closed else {}
-        try:
-            return self.chat_model.bind_tools(bindable(self._offer), **options)
-        except NotImplementedError as error:
-            name = type(self.chat_model).__name__
-            raise UsageError(f"{name} cannot use tools: it has no bind_tools. Use another chat model.") from error
-
-    def sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    def sent(self, messages: Sequence[BaseMessage], question: Question = _PLAIN) -> list[BaseMessage]:
         """The messages of a request."""
-        return [*self._system, *messages]
+        system = self._system if question.system is None else question.system
+        if question.reply_type is not None:
+            system = f"{system}\n\n{self.wording.reply_as_json.format(schema=question.reply_type.text)}".lstrip()
+        return [SystemMessage(content=sendable_text(system)), *messages] if system.strip() else [*messages]
 
     def is_complete(self, chunks: Sequence[AIMessage]) -> bool:
         """Whether an answer that arrived without an error is complete."""

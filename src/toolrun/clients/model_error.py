@@ -11,7 +11,8 @@ are listed by name, so that no provider package has to be imported.
     ├── ModelNotFoundError      the provider does not have the model
     ├── ModelContextError       the conversation is too long for the model
     ├── ModelRequestError       the provider refuses the request for another reason
-    └── ModelProtocolError      the response is not a valid answer
+    ├── ModelProtocolError      the response is not a valid answer
+    └── ModelReplyError         the answer does not have the type that was asked for
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ class ModelProtocolError(ModelError):
     advice = "Check that the address is that of the right service, and that the versions are compatible."
 
 
+class ModelReplyError(ModelError):
+    """The answer does not fit `reply_type`, nor did the one before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """The provider and the model, for messages."""
@@ -113,6 +118,8 @@ class About:
     if_unauthorised: str = "Check the key that the chat model was made with."
     if_not_found: str = "Check the name of the model."
 
+
+_GOOGLE: Final = "google.genai.errors"
 
 BY_STATUS: Final[dict[int, type[ModelError]]] = {
     401: ModelAuthError,
@@ -171,6 +178,7 @@ BY_CLASS: Final[dict[str, type[ModelError]]] = {
 
 def translate(error: BaseException, about: About, *, was_answering: bool = False) -> ModelError:
     """The error of a provider package as a ModelError. `was_answering`: part of the answer had arrived."""
+    error = _unwrapped(error)
     status = _status(error)
     error_class = _error_class(error, status)
     reason = " ".join(_reason(error).split()).rstrip(".")
@@ -204,8 +212,14 @@ def is_malformed_answer(error: BaseException) -> bool:
     return any("tool_calls" in it["loc"] or it["type"] == "string_unicode" for it in found)
 
 
+def _unwrapped(error: BaseException) -> BaseException:
+    """The error of Google's SDK, which its package for LangChain wraps in one of its own."""
+    cause = error.__cause__
+    return cause if cause is not None and type(cause).__module__ == _GOOGLE else error
+
+
 def _status(error: BaseException) -> int | None:
-    status = getattr(error, "status_code", None)
+    status = getattr(error, "code" if type(error).__module__ == _GOOGLE else "status_code", None)
     return status if isinstance(status, int) and status >= 400 else None
 
 
@@ -231,7 +245,7 @@ def _reason(error: BaseException) -> str:
     message = _error_object(error).get("message")
     if isinstance(message, str) and message:
         return message
-    text = getattr(error, "error", None)  # ollama
+    text = getattr(error, "message" if type(error).__module__ == _GOOGLE else "error", None)  # the latter: ollama
     return text if isinstance(text, str) and text else text_of(error)
 
 

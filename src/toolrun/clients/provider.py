@@ -26,6 +26,8 @@ class Provider:
     takes_image_urls: bool = True
     answer_blocks: str | None = None
     """A pattern for the content blocks of its own answers that may be sent back to it. None: any."""
+    forces_calls: bool = True
+    """Whether a request can say that the model has to call a tool."""
     reads_calls_in_text: bool = False
     """Whether its models, which may be small ones, write calls as the text of their answer."""
 
@@ -50,6 +52,7 @@ _BY_PACKAGE: Final = {
         answer_blocks="text",
         shows_images_in_results=True,
         takes_image_urls=False,
+        forces_calls=False,
         reads_calls_in_text=True,
     ),
     # Chat Completions: the results of tools are text.
@@ -58,11 +61,12 @@ _BY_PACKAGE: Final = {
         "openai",
         "openai",
         no_tools="none",
+        end="finish_reason",
         content_blocks=frozenset({"file", "audio", "input_audio"}),
         answer_blocks=r"text|refusal|.*thinking|reasoning|.*tool.*|.*_call.*|mcp_.*|input_json_delta|non_standard",
     ),
     "langchain_google_genai": Provider(
-        "Gemini", "gemini", "google_genai", no_tools="none", shows_images_in_results=True
+        "Gemini", "gemini", "google_genai", no_tools="none", end="finish_reason", shows_images_in_results=True
     ),
     "langchain_google_vertexai": Provider(
         "Gemini", "gemini", "google_vertexai", no_tools="none", shows_images_in_results=True
@@ -77,7 +81,7 @@ def provider_of(chat_model: object) -> Provider:
         if found is not None:
             # The Responses API, unlike Chat Completions, takes images in results.
             is_responses = getattr(chat_model, "use_responses_api", False) is True
-            return replace(found, shows_images_in_results=True) if is_responses else found
+            return replace(found, shows_images_in_results=True, end="status") if is_responses else found
     return Provider(type(chat_model).__name__, "openai")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
+from toolrun.json import JSON
 from toolrun.result import ToolCall, ToolResult
 from toolrun.tools.context import Progress
 
@@ -19,6 +21,25 @@ class Text:
     """A part of the model's answer."""
 
     type: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A part of what the model thinks before it answers, if its provider shows that."""
+
+    type: ClassVar[str] = "thought"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArguments:
+    """A part of the arguments of a call, as the model writes them. The call starts once the answer is complete."""
+
+    type: ClassVar[str] = "tool_arguments"
+    call_id: str
+    """As the provider sent it; empty if it has not."""
+    name: str
     text: str
 
 
@@ -47,6 +68,12 @@ class ToolFinished:
     call: ToolCall
     result: ToolResult
 
+    @property
+    def arguments(self) -> Mapping[str, JSON] | str | None:
+        """The arguments as they were executed: repaired, or changed by whoever approved the call."""
+        executed = self.result.edited if self.result.edited is not None else self.result.executed
+        return self.call.arguments if executed is None else cast("Mapping[str, JSON]", executed)
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -56,7 +83,7 @@ class Done:
     reply: Reply
 
 
-Event: TypeAlias = Text | ToolStarted | ToolProgress | ToolFinished | Done
+Event: TypeAlias = Text | Thought | ToolArguments | ToolStarted | ToolProgress | ToolFinished | Done
 
 
 class Ended(StrEnum):
@@ -135,3 +162,5 @@ class Reply:
     ended: Ended = Ended.ANSWER
     conversation: str = ""
     """The id under which the conversation is kept; empty if it is not."""
+    value: Any = None
+    """With `reply_type`: the answer as a model of pydantic, or as JSON data. None if there is no answer."""

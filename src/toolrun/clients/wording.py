@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Self
 
+from toolrun.clients.turn_event import Ended
+from toolrun.clients.turn_limits import TurnLimits
 from toolrun.config.parse import read_text
 from toolrun.errors import ConfigError
 from toolrun.text import suggestion
@@ -20,6 +22,8 @@ _PLACEHOLDERS: Final[Mapping[str, Mapping[str, str | int | float]]] = {
     "time_over": {"seconds": 600.0},
     "time_interrupted": {"seconds": 600.0},
     "answer_after_rounds": {"limit": 10},
+    "reply_as_json": {"schema": "{}"},
+    "ask_for_type": {"problems": "'a' is missing"},
     "answer_after_calls": {"limit": 100},
     "image_not_shown": {"kind": "image/png"},
     "content_not_shown": {"kind": "audio"},
@@ -49,6 +53,8 @@ class Wording:
     answer_after_time: str
     ask_after_empty: str
     ask_after_malformed: str
+    reply_as_json: str
+    ask_for_type: str
     no_answer: str
     no_question: str
     no_beginning: str
@@ -64,6 +70,17 @@ class Wording:
         if path is not None:
             texts |= _read(Path(path), frozenset(texts))
         return cls(**texts)
+
+    def request_after(self, ended: Ended, limits: TurnLimits) -> str:
+        """The request to answer without tools, at a limit."""
+        match ended:
+            case Ended.REPEATS:
+                return self.answer_after_repeats
+            case Ended.CALLS:
+                return self.answer_after_calls.format(limit=limits.calls)
+            case Ended.TIME:
+                return self.answer_after_time
+        return self.answer_after_rounds.format(limit=limits.rounds)
 
 
 @cache

@@ -247,7 +247,8 @@ class ModelSettings(Settings):
     """The model of `toolrun ask`, `chat` and `voice`, and its limits in one turn."""
 
     use: str = ""
-    """`anthropic:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`. Empty: the first that is available."""
+    """`anthropic:MODEL`, `openai:MODEL`, `google:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`. Empty:
+    the first that is available."""
     base_url: str = ""
     """The URL of the provider; empty for its default."""
     api_key: str = field(default="", repr=False)

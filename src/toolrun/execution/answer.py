@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import cast
 
 from toolrun.execution.failure import Failure, explain
 from toolrun.execution.finalise import Finalised
 from toolrun.execution.secrecy import with_shown
+from toolrun.json import JSON
 from toolrun.result import Content, ToolResult, meta_of, normalise_result
 from toolrun.text import shown_name
 from toolrun.tools.context import Call
@@ -22,6 +24,8 @@ def answer(call: Call, value: object, error: BaseException | None, max_chars: in
     given = (call.name, data, None, None, took, call.given_id or "", max_chars, call.repairs)
     result = ToolResult(*given, content=blocks, dropped=call.dropped, edited=call.edited)
     result.replayed = call.is_replayed
+    if call.sent is not None:
+        result.executed = cast("dict[str, JSON]", call.arguments)
     if call.replayed_from is not None:
         result.record = (call.replayed_from, call.given_key)
     if finalised is not None:
@@ -40,7 +44,7 @@ def failed(call: Call, error: BaseException, max_chars: int, known: object = Non
     took = (perf_counter() - call.started) * 1000
     said = failure.answer
     data, blocks = normalise_result(said) if said is not None else (None, ())
-    return ToolResult(
+    result = ToolResult(
         shown_name(call.name),
         data if said is not None and said.data is not None else None,
         failure.message,
@@ -56,3 +60,6 @@ def failed(call: Call, error: BaseException, max_chars: int, known: object = Non
         dropped=call.dropped,
         edited=call.edited,
     )
+    if call.sent is not None:
+        result.executed = cast("dict[str, JSON]", call.arguments)
+    return result

@@ -47,11 +47,7 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.Abstr
     Raises what the coroutine raises, UsageError inside a running loop, which it would block for ever, and
     LoopEndedError if `home` ends first.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if is_in_loop():
         raise UsageError("execute_sync would block the event loop that runs here; use 'await executor.execute(…)'")
     if home is not None:
         if not home.is_running():
@@ -64,6 +60,15 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]], home: asyncio.Abstr
         if error.has_started:
             raise
     return _run_on(background_loop(ended=loop), make)  # a tool of somebody else has stopped it
+
+
+def is_in_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> T:

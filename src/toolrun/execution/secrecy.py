@@ -27,6 +27,8 @@ def redact(result: ToolResult, redactor: Redactor) -> ToolResult:
         result.detail = redactor.hide_cut(result.detail)
     if result.edited is not None:
         result.edited = hide_secrets(result.edited, redactor)
+    if result.executed is not None:
+        result.executed = hide_secrets(result.executed, redactor)
     if result.rendered is not None:
         return result  # it comes from a thread, which has looked at everything
     if result.content:

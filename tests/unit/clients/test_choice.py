@@ -81,7 +81,7 @@ async def test_address_and_key_of_the_settings_are_for_their_own_provider(
 
 @pytest.mark.parametrize("text", ["qwen3", "nobody:model", "ollama:", "", ":"])
 def test_what_names_no_model_is_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"names no model; write anthropic:MODEL, ollama:MODEL"):
+    with pytest.raises(ConfigError, match=r"names no model; write anthropic:MODEL, openai:MODEL, google:MODEL"):
         parse_model(text, "--model")
 
 
@@ -144,6 +144,8 @@ def test_ollama_host_in_all_its_forms(host: str, url: str) -> None:
     [
         ("ollama", "pip install 'toolrun[ollama]'"),
         ("anthropic", "pip install 'toolrun[anthropic]'"),
+        ("openai", "pip install 'toolrun[openai]'"),
+        ("google", "pip install 'toolrun[google]'"),
         ("local", "pip install 'toolrun[local]'"),
         ("scripted", "pip install 'toolrun[langchain]'"),
     ],

@@ -39,6 +39,8 @@ def test_a_client_loads_only_its_own_provider() -> None:
     [
         ("anthropic", "langchain_anthropic", "AnthropicClient"),
         ("ollama", "langchain_ollama", "OllamaClient"),
+        ("openai", "langchain_openai", "OpenAIClient"),
+        ("google", "langchain_google_genai", "GoogleClient"),
         ("local", "xllamacpp", "LocalClient"),
         ("anthropic", "langchain_core", "AnthropicClient"),
         ("ollama", "langchain_core", "OllamaClient"),

@@ -19,11 +19,13 @@ from toolrun.clients.dialect.portable import PORTABLE
 from toolrun.clients.dialect.qwen import QWEN
 from toolrun.clients.dialect.unparse import unparse
 from toolrun.clients.sendable import sendable_json, sendable_text
-from toolrun.errors import DefinitionError
+from toolrun.errors import DefinitionError, UsageError
 from toolrun.hidden_characters import without_hidden
 from toolrun.json import JSON, Schema
 from toolrun.logger import get_logger
+from toolrun.result import ToolCall
 from toolrun.schema.value import join
+from toolrun.text import suggestion
 from toolrun.tools.naming import NameRule, fit_names
 from toolrun.tools.protocol import Tool, schema_of
 from toolrun.trust.definition_text import UNLIMITED, clean_schema
@@ -83,6 +85,13 @@ class Offer:
         sent = self._sent.get(sent_name)
         return sent.name if sent else sent_name
 
+    def sent_name_of(self, name: str) -> str:
+        """The name under which the tool is sent. Raises UsageError if it is not there."""
+        for sent_name, sent in self._sent.items():
+            if sent.name == name:
+                return sent_name
+        raise UsageError(f"There is no tool '{name}'; {suggestion(name, [it.name for it in self._sent.values()])}.")
+
     def renames(self, sent_name: str) -> bool:
         """Whether the arguments of a call are not yet those of the tool: see `arguments_of`."""
         sent = self._sent.get(sent_name)
@@ -100,6 +109,13 @@ class Offer:
         if sent.parameters:
             arguments = {sent.parameters.get(name, name): value for name, value in arguments.items()}
         return unparse(arguments, sent.schema) if sent.parses_text else arguments
+
+    def call_of(self, call: ToolCall) -> ToolCall:
+        """The call with the tool's original names, which the executor knows."""
+        arguments = call.arguments
+        if isinstance(arguments, dict):
+            arguments = self.arguments_of(call.name, arguments)
+        return ToolCall(call.id, self.name_of(call.name), arguments)
 
 
 @dataclass(frozen=True, slots=True)
