@@ -7,7 +7,6 @@ may be registered after the tool that names it.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,9 @@ from toolrun.config.parse import parse_json, parse_toml, parse_yaml, plain, read
 from toolrun.config.value_type import EFFECTS, SECONDS, TEXT, ValueType
 from toolrun.errors import ConfigError, DefinitionError, SideEffects, ToolError
 from toolrun.json import JSON, Schema
+from toolrun.sources.command_declaration import COMMAND_KEYS, CommandDeclaration, read_command
 from toolrun.sources.load_problem import LoadProblem
+from toolrun.sources.mock import MOCK_KEYS, Mock, read_mock
 from toolrun.text import show, suggestion
 from toolrun.tools.effects import Effects
 from toolrun.tools.key_argument import KeyArgument
@@ -30,9 +31,15 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     ".yaml": parse_yaml,
     ".yml": parse_yaml,
 }
-_TYPES = ("mock", "builtin", "internal")
+_TYPES = ("mock", "builtin", "internal", "command")
 _KEYS = ("name", "description", "parameters", "implementation", "timeout", "effects")
-_IMPLEMENTATION_KEYS = ("type", "handler", "mock_response")
+_KEYS_OF_TYPE: Mapping[str, tuple[str, ...]] = {
+    "mock": MOCK_KEYS,
+    "builtin": ("handler",),
+    "internal": ("handler",),
+    "command": COMMAND_KEYS,
+}
+_IMPLEMENTATION_KEYS = ("type", *MOCK_KEYS, "handler", *COMMAND_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,10 @@ class Implementation:
     """What answers a call."""
 
     type: str
-    """`mock`, `builtin` or `internal`."""
+    """`mock`, `builtin`, `internal` or `command`."""
     handler: str = ""
-    mock_response: JSON = None
+    mock: Mock | None = None
+    command: CommandDeclaration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ def _read_entry(raw: object) -> Declaration | list[str]:
         problems.append(str(error))
     description = _text(entry, "description", "a model chooses the tool by it", problems)
     parameters = _parameters(entry.get("parameters", {}), problems)
-    implementation = _implementation(entry.get("implementation"), problems)
+    implementation = _implementation(entry.get("implementation"), parameters, problems)
     for key, value_type in (("timeout", SECONDS), ("effects", EFFECTS)):
         _check(entry, key, value_type, problems)
     if problems:
@@ -168,7 +176,7 @@ def _parameters(schema: JSON, problems: list[str]) -> Schema:
     return schema
 
 
-def _implementation(value: JSON, problems: list[str]) -> Implementation:
+def _implementation(value: JSON, parameters: Schema, problems: list[str]) -> Implementation:
     invalid = Implementation("")
     if not isinstance(value, dict):
         got = "is missing" if value is None else f"must be an object, got {show(value)}"
@@ -182,14 +190,23 @@ def _implementation(value: JSON, problems: list[str]) -> Implementation:
         hint = suggestion(type_name if isinstance(type_name, str) else "", _TYPES)
         problems.append(f"unknown implementation type {show(type_name)}; {hint}")
         return invalid
-    if type_name == "mock" and "mock_response" not in value:
-        problems.append("a mock needs 'mock_response': the answer that every call gets")
+    for key in value:
+        if key in _IMPLEMENTATION_KEYS and key not in ("type", *_KEYS_OF_TYPE[type_name]):
+            problems.append(f"'{key}' is not for the type '{type_name}'; remove it")
+    try:
+        if type_name == "mock":
+            return Implementation(type_name, mock=read_mock(value))
+        if type_name == "command":
+            return Implementation(type_name, command=read_command(value, parameters))
+    except DefinitionError as error:
+        problems.append(str(error))
+        return invalid
     if not isinstance(handler, str):
         problems.append(f"'handler' must be the name of a handler, got {show(handler)}")
         return invalid
-    if type_name != "mock" and not handler:
+    if not handler:
         problems.append(f"type {show(type_name)} needs 'handler': the name of the handler that answers")
-    return Implementation(type_name, handler, value.get("mock_response"))
+    return Implementation(type_name, handler)
 
 
 class DeclaredTool:
@@ -216,7 +233,8 @@ class DeclaredTool:
         self.effects = declaration.effects
         self.source = declaration.source
         self.key_argument: KeyArgument | None = None
-        self.inline = declaration.implementation.type == "mock"
+        mock = declaration.implementation.mock
+        self.inline = mock is not None and not mock.waits
         """Runs on the event loop although it is not async: copying the response is faster than using a thread."""
         self._implementation = declaration.implementation
         self._handlers = handlers
@@ -229,6 +247,8 @@ class DeclaredTool:
     @property
     def is_async(self) -> bool:
         """Whether `invoke` returns an awaitable. Without a handler it does not: `invoke` raises at once."""
+        if self._implementation.mock is not None:
+            return self._implementation.mock.waits
         handler = self._handlers.get(self._implementation.handler)
         return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
             getattr(handler, "__call__", None)  # noqa: B004  an object may have an async __call__
@@ -243,13 +263,13 @@ class DeclaredTool:
     def missing_handler(self) -> Implementation | None:
         """What it is implemented by, if there is no such handler at this moment."""
         implementation = self._implementation
-        is_there = implementation.type == "mock" or implementation.handler in self._handlers
+        is_there = implementation.mock is not None or implementation.handler in self._handlers
         return None if is_there else implementation
 
     def invoke(self, arguments: dict[str, JSON]) -> object:
         """The mock response, or whatever the handler returns, an awaitable included."""
-        if self._implementation.type == "mock":
-            return copy.deepcopy(self._implementation.mock_response)
+        if self._implementation.mock is not None:
+            return self._implementation.mock.invoke(arguments)
         name = self._implementation.handler
         handler = self._handlers.get(name)
         if handler is None:

@@ -17,7 +17,7 @@ from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.scripts.pep723 import has_header
-from toolrun.sources.catalog import declared_tool, read_catalog
+from toolrun.sources.catalog import Declaration, declared_tool, read_catalog
 from toolrun.sources.function_file import functions_without_tool, load_functions
 from toolrun.sources.load_problem import LoadProblem
 from toolrun.text import plural, section
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolrun.scripts.environment import Environments
     from toolrun.scripts.script_tool import ScriptTool
     from toolrun.scripts.source import Script, ScriptServices
+    from toolrun.sources.command_tool import CommandServices
 
 _RETRY = 10.0
 """Seconds after which a script that could not be loaded is tried again, if one of its tools is called."""
@@ -70,6 +71,7 @@ class Project:
         """The MCP servers, if there are any."""
         self._engines: dict[str, Engine] = {}
         """Those that some script needed, by their names."""
+        self._commands: CommandServices | None = None
         self._environments: Environments | None = None
         self._deferred: dict[str, float] = {}
         """Names of scripts that are not loaded, and when that may be tried again, on the clock of `monotonic`."""
@@ -99,10 +101,28 @@ class Project:
             self.problems += catalog.problems
             if any(it.index is None for it in catalog.problems):
                 self._lost[path] = _names_in(path, _WORD)
-            declared = [declared_tool(it, builtins=BUILTINS, internals=self._internals) for it in catalog.declarations]
-            self._add(declared, path)
+            self._add([self._declared(it, environ) for it in catalog.declarations], path)
         if self.mcp is not None:
             self.mcp.open()
+
+    def _declared(self, declaration: Declaration, environ: Mapping[str, str]) -> Tool:
+        if declaration.implementation.command is None:
+            return declared_tool(declaration, builtins=BUILTINS, internals=self._internals)
+        from toolrun.sources.command_tool import CommandTool
+
+        return CommandTool(declaration, self._commands or self._open_commands(environ))
+
+    def _open_commands(self, environ: Mapping[str, str]) -> CommandServices:
+        from toolrun.processes.local import LocalEngine
+        from toolrun.processes.sandbox.confine import Sandboxes
+        from toolrun.processes.sandbox.territory import project_territory
+        from toolrun.sources.command_tool import CommandServices
+
+        config = self._config
+        cache = _resolve_path(config.workers.cache, config.root)
+        sandboxes = Sandboxes(cache, project_territory(config, cache), config.workers.sandbox_required)
+        self._commands = CommandServices(config, LocalEngine(), sandboxes, environ)
+        return self._commands
 
     def _own(self, paths: list[Path], environ: Mapping[str, str]) -> list[Path]:
         """The files without those of other users, which count only if somebody named the configuration."""
@@ -222,6 +242,8 @@ class Project:
             await self._environments.close()
         for engine in self._engines.values():
             await engine.close()
+        if self._commands is not None:
+            await self._commands.engine.close()
 
     def _load_functions(self, path: Path, environ: Mapping[str, str]) -> Sequence[Tool]:
         root = str(self._config.root)

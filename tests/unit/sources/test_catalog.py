@@ -20,6 +20,7 @@ from toolrun.sources.catalog import (
     declared_tool,
     read_catalog,
 )
+from toolrun.sources.mock import Mock, MockAnswer
 from toolrun.tools.effects import Effects
 
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "catalogs.md"
@@ -92,7 +93,7 @@ def test_every_key_of_an_entry_arrives(read: Read, suffix: str, text: str) -> No
                 "door",
                 "See the door.",
                 {"type": "object"},
-                Implementation("mock", mock_response={"open": None}),
+                Implementation("mock", mock=Mock((MockAnswer({"open": None}),))),
             ),
         )
     )
@@ -115,7 +116,7 @@ def test_toml_declares_tools_as_an_array_of_tables(read: Read) -> None:
         """,
     )
     assert names(catalog) == ["a", "b"]
-    assert catalog.declarations[1].implementation.mock_response == {"day": "2024-05-01"}
+    assert catalog.declarations[1].implementation.mock == Mock((MockAnswer({"day": "2024-05-01"}),))
     assert not catalog.problems
 
 
@@ -155,12 +156,12 @@ def test_an_empty_list_declares_nothing_and_is_no_problem(read: Read) -> None:
         ({"implementation": {"type": "bultin"}}, "unknown implementation type \"bultin\"; did you mean 'builtin'?"),
         (
             {"implementation": {"type": "http"}},
-            'unknown implementation type "http"; known are builtin, internal, mock',
+            'unknown implementation type "http"; known are builtin, command, internal, mock',
         ),
-        ({"implementation": {}}, "unknown implementation type null; known are builtin, internal, mock"),
+        ({"implementation": {}}, "unknown implementation type null; known are builtin, command, internal, mock"),
         (
             {"implementation": {"type": ["mock"]}},
-            'unknown implementation type ["mock"]; known are builtin, internal, mock',
+            'unknown implementation type ["mock"]; known are builtin, command, internal, mock',
         ),
         (
             {"implementation": {"type": "builtin"}},
@@ -268,7 +269,7 @@ def test_what_json_cannot_hold_is_a_problem_of_its_entry(read: Read) -> None:
         "implementation.mock_response.x[0] is inf, which JSON cannot hold",
         "parameters.properties has the key true, which is not a string; put it in quotes",
     ]
-    assert catalog.declarations[0].implementation.mock_response == "2024-05-01"
+    assert catalog.declarations[0].implementation.mock == Mock((MockAnswer("2024-05-01"),))
 
 
 @pytest.mark.parametrize(("suffix", "text"), EXAMPLES)
@@ -286,8 +287,9 @@ def make(
     kind: str, handler: str = "", *, response: JSON = None, handlers: Iterable[tuple[str, Handler]] = ()
 ) -> DeclaredTool:
     """A tool whose handlers are in the mapping of its own kind alone."""
+    mock = Mock((MockAnswer(response),)) if kind == "mock" else None
     declaration = Declaration(
-        "t", "T.", {"type": "object"}, Implementation(kind, handler, response), 5.0, Effects.IDEMPOTENT
+        "t", "T.", {"type": "object"}, Implementation(kind, handler, mock), 5.0, Effects.IDEMPOTENT
     )
     mappings: dict[str, dict[str, Handler]] = {"builtin": {}, "internal": {}, "mock": {}}
     mappings[kind] = dict(handlers)

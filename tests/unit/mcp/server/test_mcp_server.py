@@ -22,6 +22,7 @@ from toolrun.mcp.server.http_server import http_app
 from toolrun.mcp.server.mcp_server import PAGE, McpServer
 from toolrun.result import Content
 from toolrun.sources.catalog import Declaration, DeclaredTool, Implementation
+from toolrun.sources.mock import Mock, MockAnswer
 from toolrun.tools.effects import Effects
 
 LIMIT = 30.0
@@ -79,7 +80,12 @@ async def test_a_tool_is_listed_with_all_that_is_known_of_it(executor: ToolExecu
 
 async def test_what_a_tool_without_annotations_says_of_its_effects_is_a_hint(executor: ToolExecutor, era: str) -> None:
     def declared(name: str, effects: Effects | None) -> DeclaredTool:
-        return DeclaredTool(Declaration(name, "D.", {"type": "object"}, Implementation("mock"), effects=effects), {})
+        return DeclaredTool(
+            Declaration(
+                name, "D.", {"type": "object"}, Implementation("mock", mock=Mock((MockAnswer(),))), effects=effects
+            ),
+            {},
+        )
 
     for name, effects in (("read", Effects.NONE), ("set", Effects.IDEMPOTENT), ("pay", Effects.ONCE), ("do", None)):
         executor.manager.add(declared(name, effects))
