@@ -57,7 +57,7 @@ class ModelClient:
         self.name = f"{self.provider.label.lower()}:{self.about.model}"
         """Provider and model, as a stored conversation says with whom it is held."""
         self._system = system or ""
-        self._binding = Binding(chat_model, self.provider, executor)
+        self._binding: Binding | None = None
         self._capabilities: Capabilities | None = None
 
     def turn(
@@ -160,9 +160,11 @@ class ModelClient:
 
     def binding(self, toolset: Collection[str] | None) -> Binding:
         """What offers the tools for a question."""
-        if toolset is None:
-            return self._binding
-        return Binding(self.chat_model, self.provider, self.executor, toolset)
+        if toolset is not None:
+            return Binding(self.chat_model, self.provider, self.executor, toolset)
+        if self._binding is None:  # not made earlier: a subclass may say more of its provider
+            self._binding = Binding(self.chat_model, self.provider, self.executor)
+        return self._binding
 
     def sent(self, messages: Sequence[BaseMessage], question: Question = _PLAIN) -> list[BaseMessage]:
         """The messages of a request."""

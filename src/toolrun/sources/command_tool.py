@@ -48,6 +48,17 @@ class CommandServices:
         self.environ = environ
 
 
+def open_commands(config: Config, environ: Mapping[str, str]) -> CommandServices:
+    """What the commands of a project need. The engine belongs to the caller."""
+    from toolrun.processes.local import LocalEngine
+    from toolrun.processes.sandbox.confine import Sandboxes
+    from toolrun.processes.sandbox.territory import project_territory
+
+    cache = config.root / Path(config.workers.cache).expanduser()
+    sandboxes = Sandboxes(cache, project_territory(config, cache), config.workers.sandbox_required)
+    return CommandServices(config, LocalEngine(), sandboxes, environ)
+
+
 class CommandTool:
     """A program with an argument template, as a catalog declares it."""
 

@@ -62,7 +62,7 @@ class Project:
         self._config = config
         self._manager = manager
         self._internals = internals
-        self._on_progress = on_progress or _log_progress
+        self._on_progress = on_progress or (lambda line: logger.info("%s", line))
         self._asks = asks
         self.problems: list[LoadProblem] = []
         """The files and tools that could not be loaded. The others work."""
@@ -108,21 +108,10 @@ class Project:
     def _declared(self, declaration: Declaration, environ: Mapping[str, str]) -> Tool:
         if declaration.implementation.command is None:
             return declared_tool(declaration, builtins=BUILTINS, internals=self._internals)
-        from toolrun.sources.command_tool import CommandTool
+        from toolrun.sources.command_tool import CommandTool, open_commands
 
-        return CommandTool(declaration, self._commands or self._open_commands(environ))
-
-    def _open_commands(self, environ: Mapping[str, str]) -> CommandServices:
-        from toolrun.processes.local import LocalEngine
-        from toolrun.processes.sandbox.confine import Sandboxes
-        from toolrun.processes.sandbox.territory import project_territory
-        from toolrun.sources.command_tool import CommandServices
-
-        config = self._config
-        cache = _resolve_path(config.workers.cache, config.root)
-        sandboxes = Sandboxes(cache, project_territory(config, cache), config.workers.sandbox_required)
-        self._commands = CommandServices(config, LocalEngine(), sandboxes, environ)
-        return self._commands
+        self._commands = self._commands or open_commands(self._config, environ)
+        return CommandTool(declaration, self._commands)
 
     def _own(self, paths: list[Path], environ: Mapping[str, str]) -> list[Path]:
         """The files without those of other users, which count only if somebody named the configuration."""
@@ -391,10 +380,6 @@ def _names_in(path: Path, pattern: re.Pattern[str] = _FUNCTION) -> frozenset[str
 
 def _resolve_path(directory: str, root: Path) -> Path:
     return root / Path(directory).expanduser()
-
-
-def _log_progress(line: str) -> None:
-    logger.info("%s", line)
 
 
 def is_script(path: Path) -> bool:

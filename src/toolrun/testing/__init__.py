@@ -11,6 +11,7 @@ from toolrun._lazy import export
 if TYPE_CHECKING:
     from toolrun.testing.memory_engine import MemoryEngine as MemoryEngine
     from toolrun.testing.memory_engine import MemoryWorker as MemoryWorker
+    from toolrun.testing.mock_tool import MockTool as MockTool
     from toolrun.testing.recorded_tools import RecordedTool as RecordedTool
     from toolrun.testing.recorded_tools import Recorder as Recorder
     from toolrun.testing.recorded_tools import Recording as Recording
@@ -33,6 +34,7 @@ __getattr__, __dir__, __all__ = export(
     __name__,
     {
         "memory_engine": ["MemoryEngine", "MemoryWorker"],
+        "mock_tool": ["MockTool"],
         "recorded_tools": ["RecordedTool", "Recorder", "Recording"],
         "scripted_model": ["Said", "ScriptedModel"],
         "worker_processes": ["WorkerProcess", "find_workers"],
