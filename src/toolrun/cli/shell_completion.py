@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -21,6 +22,8 @@ from toolrun.cli.options import Options
 
 LINE: Final = "_TOOLRUN_LINE"
 """The variable with the line up to the cursor: if it is set, toolrun completes."""
+_OF_TOOLS: Final = frozenset({"call", "describe"})
+"""The commands whose first argument is a tool."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:/@%+=-]+")
 """What every shell takes as it is."""
 
@@ -41,9 +44,21 @@ def answer_shell(program: click.Command) -> int:
 def _completions(program: click.Command, line: str) -> Iterator[CompletionItem[Any]]:
     words = split_arg_string(line)
     unfinished = "" if not words or line[-1:].isspace() else words.pop()
+    if words[1:2] and words[1] in _OF_TOOLS and not any(it[:1] == "-" for it in (*words[2:], unfinished)):
+        yield from _quickly(words[1], words[2:], unfinished)
+        return
     for item in ShellComplete(program, {}, "toolrun", LINE).get_completions(words[1:], unfinished):
         if item.type != "plain" or _PLAIN.fullmatch(str(item.value)):
             yield item
+
+
+def _quickly(command: str, words: Sequence[str], unfinished: str) -> Iterator[CompletionItem[Any]]:
+    """The same for the commands that are typed most, without importing their modules, which are large."""
+    with click.Context(click.Command(command)) as context:
+        context.params = {"tool": words[0] if words else None, "arguments": words[1:]}
+        complete = complete_arguments if words and command == "call" else complete_tool
+        items = [] if words and command != "call" else complete(context, click.Argument(["tool"]), unfinished)
+    yield from (it for it in items if _PLAIN.fullmatch(str(it.value)))
 
 
 def _line(item: CompletionItem[Any]) -> str:
@@ -70,7 +85,9 @@ def complete_arguments(context: click.Context, _: click.Parameter, unfinished: s
 
 
 def _tools(context: click.Context) -> Tools:
-    from toolrun.runtime import read_config
+    from toolrun.config.load import find_config, load_config  # and not what runs tools, which takes ten times as long
 
     options = context.find_object(Options)
-    return known_tools(read_config(None if options is None else options.config))
+    named = None if options is None else options.config
+    path = find_config(Path.cwd()) if named is None else Path(named)
+    return known_tools(load_config(path, environ=os.environ, is_found=named is None))
