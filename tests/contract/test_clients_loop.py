@@ -197,7 +197,13 @@ async def test_events_of_a_turn(side: Side, executor: ToolExecutor) -> None:
     )
     events = [event async for event in side.client(executor).stream("Walk.")]
     kinds = [event.type for event in events]
-    assert [kind for kind in kinds if kind != "text"] == ["tool_started", "tool_progress", "tool_finished", "done"]
+    assert [kind for kind in kinds if kind not in ("text", "tool_arguments")] == [
+        "tool_started",
+        "tool_progress",
+        "tool_finished",
+        "done",
+    ]
+    assert ("tool_arguments" in kinds[: kinds.index("tool_started")]) == side.streams
     assert kinds[0] == "text"
     said = "".join(event.text for event in events if isinstance(event, Text))
     assert said == "I am going to walk now.I am there, finally."
