@@ -16,7 +16,12 @@ from toolrun.version import __version__
 HEAVY = {"asyncio", "dataclasses", "json", "jsonschema_rs", "logging", "orjson", "pydantic", "rich", "toolrun.errors"}
 OK = '@tool\ndef ok() -> str:\n    "Ok."\n    return "ok"\n'
 BAD = "import nothing_of_that_name\n"
-WHY_BAD = "tools/bad.py: cannot be imported: ModuleNotFoundError: No module named 'nothing_of_that_name' (line 2)"
+WHY_BAD = (
+    "tools/bad.py: cannot be imported: ModuleNotFoundError: No module named 'nothing_of_that_name' (line 2). Install "
+    "the package where toolrun runs, or make the file a script, which has packages of its own: begin it with the three "
+    "lines '# /// script', '# dependencies = [\"nothing_of_that_name\"]' and '# ///', and remove @tool, since every "
+    "public function of a script is a tool"
+)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["--version"]])
@@ -27,7 +32,7 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str], tmp_path: P
     loaded = done.stderr.split()
     assert not HEAVY & set(loaded)
     own = {name for name in loaded if name.startswith("toolrun")}
-    cli = {f"toolrun.cli.{name}" for name in ("exit", "held_output", "program", "options", "output")}
+    cli = {f"toolrun.cli.{name}" for name in ("exit", "held_output", "program", "options", "output", "wrapped_line")}
     assert own == {"toolrun", "toolrun._lazy", "toolrun.version", "toolrun.cli", *cli}
 
 

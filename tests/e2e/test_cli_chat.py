@@ -87,9 +87,9 @@ def test_a_question_a_call_an_answer_and_the_end(project: Path) -> None:
             '  add {"a": 2, "b": 3}',
             *[line for line in turn.splitlines() if line.startswith("  add → 5 (")],
             "It is 5.",
-            *[line for line in turn.splitlines() if re.fullmatch(r"  \(\d+\.\d s\)", line)],
+            *[line for line in turn.splitlines() if re.fullmatch(r"  \(\d+\.\d s, \d+ tokens in, \d+ out\)", line)],
         ]
-        assert turn.splitlines()[-2].endswith(" s)")
+        assert turn.splitlines()[-2].endswith(" out)")
         shown.press(CTRL_D)
         assert shown.ends() == 0
 

@@ -105,7 +105,7 @@ def test_the_address_of_a_server_that_was_killed_is_not_believed(project: Path) 
 def test_a_server_that_cannot_start_says_why(project: Path) -> None:
     done = toolrun("console", "--http", "nowhere", cwd=project, env=NO_SCREEN)
     assert done.returncode == 2
-    assert "--http nowhere: this is no address" in done.stderr
+    assert "--http nowhere: this is not an address" in done.stderr
     assert "Traceback" not in done.stderr
 
 

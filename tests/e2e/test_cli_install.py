@@ -178,7 +178,7 @@ def test_without_a_configuration_there_is_nothing_to_install(tmp_path: Path) -> 
     (tmp_path / "project").mkdir()
     done = install("cursor", "-y", project=tmp_path / "project")
     assert done.returncode == 2
-    assert "toolrun new NAME" in done.stderr
+    assert "toolrun init" in done.stderr
 
 
 def test_an_unknown_client_is_refused_with_those_that_are_known(project: Path) -> None:

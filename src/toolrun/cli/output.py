@@ -36,6 +36,8 @@ _GAP: Final = 3
 """Blanks between two columns of a table."""
 _LEAST: Final = 10
 """Characters of a column that wraps, at least."""
+_SHORT: Final = 12
+"""Characters of a column that is not folded before longer ones are."""
 
 
 class Column(NamedTuple):
@@ -86,10 +88,10 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        is_narrow = self._is_too_narrow(columns, widths)
+        longest = self._longest_whole(columns, widths)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=not above)
-        for column, width in zip(columns, least, strict=True):
-            wraps = column.wraps or is_narrow  # rich would cut what has no room, without a mark
+        for column, width, needed in zip(columns, least, widths, strict=True):
+            wraps = column.wraps or needed > longest  # rich would cut what has no room, without a mark
             table.add_column(
                 column.title, style=column.style, no_wrap=not wraps, overflow="fold", min_width=None if wraps else width
             )
@@ -98,10 +100,14 @@ class Output:
         self.rich(table)
         return widths
 
-    def _is_too_narrow(self, columns: Sequence[Column], widths: Sequence[int]) -> bool:
-        """Whether the columns that do not wrap leave no room for the others."""
-        needed = [_LEAST if column.wraps else width for column, width in zip(columns, widths, strict=True)]
-        return sum(needed) + _GAP * (len(columns) - 1) > columns_of(self._stream.fileno())
+    def _longest_whole(self, columns: Sequence[Column], widths: Sequence[int]) -> int:
+        """How wide a column may be that does not wrap: as wide as any, if there is room; else short ones; else none."""
+        room = columns_of(self._stream.fileno()) - _GAP * (len(columns) - 1)
+        for longest, least in ((max(widths, default=0), _LEAST), (_SHORT, _LEAST // 3)):
+            wrapped = [it.wraps or width > longest for it, width in zip(columns, widths, strict=True)]
+            if sum(least if wraps else width for wraps, width in zip(wrapped, widths, strict=True)) <= room:
+                return longest
+        return 0
 
     def rich(self, *parts: RenderableType) -> None:
         """Print renderables of rich. For a terminal only."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from toolrun.cli.wrapped_line import cut_to_columns
+from toolrun.cli.wrapped_line import cut_to_columns, width_of
 from toolrun.text import one_line
 from toolrun.tools.context import Progress
 
@@ -52,7 +52,7 @@ def status_parts(activity: Activity, tick: int, columns: int, glyphs: Glyphs) ->
     time = f"{more}  {duration(activity.seconds)}"
     left = columns - len(spinner) - 1 - len(time)
     name = cut_to_columns(one_line(activity.name), max(1, min(_LONGEST_NAME, left)))
-    left -= len(name)
+    left -= width_of(name)
     numbers = bar = message = ""
     if (progress := activity.progress) is not None:
         share, said = _share(progress), _numbers(progress)

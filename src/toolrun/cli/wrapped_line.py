@@ -36,6 +36,11 @@ def cut_to_columns(line: str, width: int) -> str:
     return kept
 
 
+def width_of(line: str) -> int:
+    """How many columns a line takes."""
+    return len(line) if line.isascii() else sum(map(_width, line))
+
+
 def columns_of(descriptor: int) -> int:
     """How wide the terminal at that descriptor is."""
     try:
