@@ -20,6 +20,7 @@ from toolrun.clients.model_error import (
     ModelNotFoundError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelReplyError,
     ModelRequestError,
     ModelTimeoutError,
     ModelUnavailableError,
@@ -70,7 +71,7 @@ def test_an_error_is_known_by_its_class_and_status_and_not_by_its_words(
 
 def test_every_class_in_the_tables_is_one_of_the_hierarchy() -> None:
     kinds = {*BY_STATUS.values(), *BY_CODE.values(), *BY_CLASS.values()}
-    assert kinds == set(ModelError.__subclasses__())
+    assert kinds == set(ModelError.__subclasses__()) - {ModelReplyError}  # which no provider says
     assert issubclass(ModelError, ToolrunError)
 
 

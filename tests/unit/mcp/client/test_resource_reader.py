@@ -77,7 +77,7 @@ async def test_a_resource_is_read_from_the_server_that_is_named() -> None:
     both = reader(await Server("one").open(), await Server("two").open())
     assert (await both.read("two", "x:/"))["contents"] == [{"uri": "x:/", "text": "two"}]
     assert (await both.read("one", "x:/"))["contents"] == [{"uri": "x:/", "text": "one"}]
-    with pytest.raises(ForwardedError, match="'three' is not configured") as unknown:
+    with pytest.raises(ForwardedError, match="'three' is no longer configured") as unknown:
         await both.read("three", "x:/")
     assert unknown.value.code == -32603
 
