@@ -15,7 +15,7 @@ from support.ray_cluster import RayCluster
 from toolrun.cluster.credentials import make_head_credentials
 from toolrun.cluster.ray_start import ray_variables
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray")]
 
 
 def doctor(cluster: RayCluster, project: Path, variables: dict[str, str]) -> dict[str, list[dict[str, Any]]]:

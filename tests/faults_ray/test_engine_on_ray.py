@@ -12,7 +12,7 @@ from support.engine_world import Ears, World, open_world
 from support.ray_cluster import RayCluster
 from toolrun.processes.ray.ray_engine import RayEngine
 
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

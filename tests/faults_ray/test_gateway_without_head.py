@@ -12,7 +12,7 @@ import pytest
 
 from support.ray_cluster import RayCluster
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray")]
 
 REMOTE = '''# /// script
 # dependencies = []

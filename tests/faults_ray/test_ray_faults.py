@@ -16,7 +16,7 @@ from support.direct_cluster import is_alive
 from support.ray_cluster import RayCluster
 from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray")]
 HALF = {"CPU": 0.5}
 Project = RayProject
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.ray_cluster import RayCluster, wait_until
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray")]
 
 
 def test_all_machines_are_nodes_of_the_cluster(ray_cluster: RayCluster) -> None:

@@ -98,7 +98,7 @@ def test_urgent_faults_are_tried_whatever_the_time_is(monkeypatch: pytest.Monkey
 def test_a_fault_is_caught_or_survives_and_the_sources_stay_as_they_are(tmp_path: Path) -> None:
     before = (ROOT / OFFER).read_bytes()
     copy = Copy(tmp_path)
-    faults = (CAUGHT, HARMLESS, BY_TEST, replace(BY_TEST, new=HARMLESS.new), replace(CAUGHT, old="not there"))
+    faults = (CAUGHT, HARMLESS, BY_TEST, replace(BY_TEST, new=HARMLESS.new), replace(CAUGHT, old="no such line"))
     verdicts = [copy.try_fault(fault, None) for fault in faults]
     assert [verdict is not None and verdict.is_caught for verdict in verdicts] == [True, False, True, False, False]
     *reasons, stale = [verdict.reason for verdict in verdicts if verdict is not None]

@@ -136,5 +136,5 @@ def test_no_module_logs_through_a_logger_that_does_not_clean() -> None:
         if re.search(r"getLogger\(", path.read_text(encoding="utf-8"))
     }
     commands = {f"cli/commands/{name}.py" for name in ("doctor", "serve", "sync")}
-    configuring = {"cli/log_handler.py", "cli/running_server.py"}
+    configuring = {"cli/log_handler.py", "cli/running_server.py", "telemetry/exporting.py"}
     assert using == {"logger.py"} | configuring | commands, "which set levels and handlers, and log nothing"

@@ -82,7 +82,7 @@ class CommandTool:
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         command = self._command
         spec = await self._confined(self._spec(command.template.fill(arguments)))
-        process = _Process(self.name, command.max_output)
+        process = _RunningCommand(self.name, command.max_output)
         try:
             process.worker = self._services.engine.start(spec, process)
         except OSError as error:
@@ -97,7 +97,7 @@ class CommandTool:
             process.worker.kill()
         return self._result(process, exit)
 
-    def _result(self, process: _Process, exit: Exit) -> JSON:
+    def _result(self, process: _RunningCommand, exit: Exit) -> JSON:
         command, program = self._command, self._command.template.program
         if process.is_full:
             raise ToolError(
@@ -170,7 +170,7 @@ class CommandTool:
         return f"<CommandTool {self.name!r} {self._command.template.program}>"
 
 
-class _Process:
+class _RunningCommand:
     """What a running program writes, and its end."""
 
     worker: Worker

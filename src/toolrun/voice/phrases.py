@@ -29,6 +29,7 @@ _MODEL_ERRORS: Final = {
     "ModelContextError": "context",
     "ModelRequestError": "request",
     "ModelProtocolError": "protocol",
+    "ModelReplyError": "reply",
 }
 """Classes of `toolrun.clients.model_error` by name, because the clients need optional packages."""
 _TABLES: Final[Mapping[str, frozenset[str] | None]] = {

@@ -128,7 +128,7 @@ async def test_a_check_says_what_is_wrong_and_where(api: Asked) -> None:
 
 async def test_a_check_knows_the_rules_of_approval(api: Asked) -> None:
     tried = await api.post("/api/tools/remove/check", {"arguments": {"path": "/x"}})
-    assert tried["approval"] == {"action": "ask", "reason": "its author wants it"}
+    assert tried["approval"] == {"action": "ask", "reason": "its author requires it"}
     assert (await api.get("/api/approvals"))["approvals"] == []
 
 

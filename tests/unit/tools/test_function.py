@@ -206,7 +206,7 @@ class WithoutSchema:
         (ObjectTool, "is not a tool: it must be a function, or an object with name, description, schema and invoke"),
         (ObjectTool, "Pass an instance of the class."),
         (7, "7 is not a tool: it must be a function"),
-        ("greet", "'greet' is no tool"),
+        ("greet", "'greet' is not a tool"),
         (WithoutSchema(), "Tool 'bare': there is no schema; the tool needs 'schema' or 'args_schema'"),
     ],
 )
