@@ -122,7 +122,8 @@ def test_the_api_page_has_exactly_the_public_names() -> None:
         line.split("|")[1] for line in (ROOT / "docs/reference/api.md").read_text().splitlines() if line[:3] == "| `"
     ]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert named == set(toolrun.__all__) - {"__version__"}
+    of_adapters = {"ToolrunTool", "get_executor", "get_runtime"}
+    assert named - of_adapters == set(toolrun.__all__) - {"__version__"}
 
 
 PROJECTS = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md") if "$ " in path.read_text())

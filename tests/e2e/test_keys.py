@@ -235,7 +235,7 @@ def test_an_mcp_client_gets_a_stored_answer_only_for_a_key(project: Path, transp
         assert [text(call(act, {"x.example/key": "k"}))[2] for _ in range(2)] == [False, False]
         said, is_error, _ = text(call({"name": "act", "arguments": {"n": 2}}, {"idempotencyKey": "idempotencyKey"}))
         assert is_error
-        assert "used for another call" in said
+        assert "in use for another call" in said
         for bad in ("", "x" * 256, 7, None, ["k"]):
             said, is_error, _ = text(call(act, {"idempotencyKey": bad}))
             assert is_error
