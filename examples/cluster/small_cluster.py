@@ -26,8 +26,7 @@ from typing import Any, Final
 
 from machines import Machines, Process, descendants, process, why_not
 
-from toolrun.cluster.credentials import Credentials, invite, make_head_credentials
-from toolrun.cluster.ray_start import ray_variables
+from toolrun.cluster import Credentials, invite, make_head_credentials, ray_variables
 
 START: Final = 120.0
 """Seconds that a machine may take to start. It takes 5, and many times that on a busy one."""

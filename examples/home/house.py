@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from demo_broker import DemoBroker, DemoError, open_demo_broker
 from devices import Simulation
-from house_page import page_served
 from house_screen import Complaints, Screen
 from house_steps import Check, Conversation, Scene
 from house_watch import watch
 from rich.console import Console
 
 from toolrun import Config, Runtime, ToolrunError, load_config
+from toolrun.server import serving
 
 if TYPE_CHECKING:
     from toolrun.clients import ModelClient
@@ -91,7 +91,7 @@ async def live(options: Options, screen: Screen) -> list[str]:
             show_tools(screen, runtime)
             client = await asyncio.to_thread(find_model, options.model, runtime, screen, is_check=options.is_check)
             scene = Scene(screen, broker, house, Conversation(seen.catch_up))
-            async with page_served(runtime) as page:
+            async with serving(runtime) as page:
                 screen.fact("console", page)
                 return await converse(scene, client, config, is_check=options.is_check)
 

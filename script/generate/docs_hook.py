@@ -15,6 +15,8 @@ PACKAGES = {
     "toolrun.testing": "Test doubles, and recordings.",
     "toolrun.voice": "The voice gateway.",
     "toolrun.telemetry": "Traces and metrics.",
+    "toolrun.server": "The HTTP API and the web console in a program.",
+    "toolrun.cluster": "Machines of a Ray cluster.",
 }
 REPOSITORY = "https://github.com/toolrun/toolrun/blob/main/"
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,6 @@ from toolrun.text import plural
 
 if TYPE_CHECKING:
     from toolrun.mcp.http_token import ServerToken
-    from toolrun.mcp.server.mcp_server import McpServer
     from toolrun.recording.playback import Recording
 
 
@@ -155,6 +154,7 @@ class _Source:
 
 def _serve_stdio(source: _Source) -> None:
     from toolrun.mcp.server.stdio_server import redirect_stdio, serve_stdio
+    from toolrun.server.from_runtime import mcp_server
 
     is_for_people = sys.stdin is not None and sys.stdin.isatty()
     incoming, outgoing = redirect_stdio()
@@ -163,7 +163,7 @@ def _serve_stdio(source: _Source) -> None:
         source.announce(runtime, "on stdin and stdout")
         if is_for_people:
             inform("MCP clients start this command themselves. To let running clients connect, use --http PORT")
-        server = _server(runtime)
+        server = mcp_server(runtime)
         async with server.announcing():
             await serve_stdio(server.sdk, incoming, outgoing)
 
@@ -180,6 +180,7 @@ def _serve_http(
     from toolrun.mcp.server.http_address import listen, read_address
     from toolrun.mcp.server.http_server import serve_http
     from toolrun.server.api import HttpApi
+    from toolrun.server.from_runtime import mcp_server
 
     read_address(http, "any" if token is None else token, allowed_hosts, allow_origins)  # before anything is started
     config = read_config(source.options.config)
@@ -201,7 +202,7 @@ def _serve_http(
                     _show_token(kept, page)
                 else:
                     inform(f"Open {page} in a browser")
-                await serve_http(_server(runtime), address, listening, HttpApi(runtime))
+                await serve_http(mcp_server(runtime), address, listening, HttpApi(runtime))
 
     source.run(serve)
 
@@ -225,20 +226,13 @@ def _serve_unix(source: _Source, path: Path) -> None:
     from toolrun.mcp.server.http_server import serve_http
     from toolrun.mcp.server.unix_socket import listen_unix
     from toolrun.server.api import HttpApi
+    from toolrun.server.from_runtime import mcp_server
 
     claim_stdout()
 
     async def serve(runtime: Runtime) -> None:
         with listen_unix(path) as listening:
             source.announce(runtime, f"at unix:{path}")
-            await serve_http(_server(runtime), Address("localhost", 0), listening, HttpApi(runtime))
+            await serve_http(mcp_server(runtime), Address("localhost", 0), listening, HttpApi(runtime))
 
     source.run(serve)
-
-
-def _server(runtime: Runtime) -> McpServer:
-    from toolrun.mcp.client.resource_reader import ResourceReader
-    from toolrun.mcp.server.mcp_server import McpServer
-
-    reader = ResourceReader(runtime.servers) if runtime.servers else None
-    return McpServer(runtime.manager, runtime.executor, runtime.ready, runtime.config.serve, reader)
