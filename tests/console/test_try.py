@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from urllib.parse import quote
 
 import httpx2
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
 
@@ -31,6 +33,49 @@ async def test_the_form_writes_the_json_and_the_json_fills_the_form(page: Page, 
     await expect(form).to_contain_text("waits until the JSON is an object again")
     await editor(page).fill('{"room": "hall"}')
     await expect(form.get_by_label("room")).to_have_value("hall")
+
+
+async def test_the_editor_appears_with_what_is_in_it_so_that_no_answer_overwrites_an_edit(
+    page: Page, address: str
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await answer.wait()
+        await route.fallback()
+
+    await page.route("**/api/tools/dim", late)
+    await page.goto(f"{address}#/try/dim")
+    await asked.wait()
+    await expect(page.get_by_role("heading", name="Try")).to_be_visible()
+    assert await editor(page).count() == 0
+    answer.set()
+    await expect(editor(page)).to_have_value("{}")
+
+
+async def test_an_edit_outlives_late_answers_and_other_pages(page: Page, address: str) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await answer.wait()
+        await route.fallback()
+
+    await page.route("**/api/tools/dim/check", late)
+    given = quote('{"room": "hall"}')
+    await page.goto(f"{address}#/try/dim?arguments={given}")
+    form = page.get_by_role("region", name="Arguments as a form")
+    await expect(form.get_by_label("room")).to_have_value("hall")
+    await asked.wait()
+    await form.get_by_label("room").fill("office")
+    answer.set()
+    await expect(page.get_by_role("region", name="Dry run").get_by_label("Would be sent")).to_contain_text("office")
+    await page.goto(f"{address}#/health")
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    await page.go_back()
+    await expect(form.get_by_label("room")).to_have_value("office")
+    assert json.loads(await editor(page).input_value()) == {"room": "office"}
 
 
 async def test_forms_of_a_value_and_lists_of_objects_can_be_filled_in(page: Page, address: str) -> None:

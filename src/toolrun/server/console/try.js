@@ -4,7 +4,7 @@ import { ApiError, get, post, words } from "./api.js";
 import { asCommand, asCurl, asPython } from "./copy_as.js";
 import { inline } from "./format.js";
 import { useKeys } from "./keys.js";
-import { html, useEffect, useRef, useState } from "./lib.js";
+import { batch, html, signal, useEffect, useRef, useState } from "./lib.js";
 import { Copy, Icon, Note, Problem, State, Tabs } from "./parts.js";
 import { go, href, route } from "./router.js";
 import { Run, runs, start } from "./run.js";
@@ -14,8 +14,8 @@ import { tools } from "./state.js";
 /** Milliseconds of silence before what was typed is checked. */
 const PAUSE = 180;
 
-/** What was typed for each tool, as long as the page is open. @type {Map<string, string>} */
-const drafts = new Map();
+/** What was typed for each tool, as long as the page is open. @type {import("@preact/signals").Signal<Record<string, string>>} */
+const drafts = signal({});
 
 export function Page() {
   const { id } = route.value;
@@ -29,36 +29,34 @@ export function Page() {
 function Bench({ name }) {
   const [tool, setTool] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
-  const [text, setText] = useState(drafts.get(name) ?? "");
   const [timeout, setTimeoutText] = useState("");
+  const text = textOf(name, tool);
   const parsed = parse(text);
   useEffect(() => {
     const stop = new AbortController();
     get(`/api/tools/${encodeURIComponent(name)}`, {}, stop.signal).then(setTool, (error) => stop.signal.aborted || setProblem(words(error)));
     return () => stop.abort();
   }, [name]);
-  useEffect(() => {
-    const given = route.value.query.get("arguments");
-    if (given !== null) type(pretty(given));
-    else if (!drafts.has(name) && tool) type(JSON.stringify(beginning(tool.schema), null, 2));
-  }, [tool, route.value.query.get("arguments")]);
-  const type = (/** @type {string} */ typed) => {
-    drafts.set(name, typed);
-    setText(typed);
-  };
+  const type = (/** @type {string} */ typed) =>
+    batch(() => {
+      drafts.value = { ...drafts.peek(), [name]: typed };
+      if (route.peek().query.has("arguments")) go(href("try", name), { replace: true });
+    });
   const seconds = Number(timeout) > 0 ? Number(timeout) : null;
   const run = (/** @type {string | null} */ key = null) => {
-    const typed = drafts.get(name) ?? text; // a key may come before what was typed last is drawn
+    if (!tool) return;
+    const typed = textOf(name, tool); // a key may come before what was typed last is drawn
     void start(name, parse(typed).value ?? typed, { timeout: seconds, key });
   };
   useKeys({ "Mod+Enter": () => run() });
   if (problem) return html`<${Head} name=${name} tool=${null} /><div class="lost"><${Problem}>${problem}<//></div>`;
+  if (!tool) return html`<${Head} name=${name} tool=${null} />`;
   return html`<${Head} name=${name} tool=${tool} fill=${type} />
     <div class="try">
       <section aria-label="Arguments as a form"><div class="row"><h2>Arguments</h2><span class="dim push">in step with the JSON</span></div>
-        ${tool && (isObject(parsed.value) ? html`<${Form} schema=${tool.schema} value=${parsed.value} change=${(/** @type {any} */ value) => type(JSON.stringify(value, null, 2))} />` : html`<${Note}>The form waits until the JSON is an object again.<//>`)}
-        ${tool && html`<div class="field"><label for="deadline"><span>Deadline</span> <small>seconds, ${tool.timeout === null ? "the tool has none" : `the tool's own is ${tool.timeout}`}</small></label>
-          <input class="input" id="deadline" inputmode="decimal" value=${timeout} placeholder=${tool.timeout ?? ""} onInput=${(/** @type {any} */ event) => setTimeoutText(event.target.value)} /></div>`}
+        ${isObject(parsed.value) ? html`<${Form} schema=${tool.schema} value=${parsed.value} change=${(/** @type {any} */ value) => type(JSON.stringify(value, null, 2))} />` : html`<${Note}>The form waits until the JSON is an object again.<//>`}
+        <div class="field"><label for="deadline"><span>Deadline</span> <small>seconds, ${tool.timeout === null ? "the tool has none" : `the tool's own is ${tool.timeout}`}</small></label>
+          <input class="input" id="deadline" inputmode="decimal" value=${timeout} placeholder=${tool.timeout ?? ""} onInput=${(/** @type {any} */ event) => setTimeoutText(event.target.value)} /></div>
       </section>
       <section aria-label="Arguments as JSON"><div class="row"><h2>JSON</h2><span class="push"></span>
           <button type="button" class="btn small quiet" disabled=${parsed.value === undefined} onClick=${() => type(JSON.stringify(parsed.value, null, 2))}>Format</button>
@@ -69,6 +67,16 @@ function Bench({ name }) {
       <${DryRun} name=${name} tool=${tool} text=${text} value=${parsed.value} run=${run} />
     </div>
     <${Runs} />`;
+}
+
+/**
+ * The arguments as text: those of the address until somebody edits them, then what was typed, else what a form begins with.
+ * Nothing but an edit changes it, so that no answer of the server can overwrite one.
+ * @param {string} name @param {any} tool
+ */
+function textOf(name, tool) {
+  const given = route.value.query.get("arguments");
+  return given === null ? (drafts.value[name] ?? JSON.stringify(beginning(tool?.schema), null, 2)) : pretty(given);
 }
 
 /** @param {any} value */
