@@ -200,7 +200,7 @@ def test_a_function_that_cannot_be_a_tool_is_a_warning(project: Path) -> None:
     write_script(project, "two", GREET + '\ndef numbers():\n    "Numbers."\n    yield 1\n')
     for _ in range(2):  # the second time from the cache
         done = toolrun("list", cwd=project)
-        assert done.stdout == "two  tools/two.py  Greet somebody.\n"
+        assert done.stdout == "two.greet  tools/two.py  Greet somebody.\n"
         assert "tools/two.py: 'numbers' is not a tool: it is a generator" in done.stderr
 
 

@@ -295,7 +295,7 @@ SCRIPT = '''# /// script
 # ///
 import os, pathlib, signal, subprocess, time
 
-def endless(path: str) -> None:
+def script(path: str) -> None:
     """Goes on after every signal that can be caught, with a child."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)

@@ -64,7 +64,7 @@ SUBJECT = '''
         return sys.modules["toolrun_worker.serve"].running_call().id
 
 
-    def run(code: str, data: str = ""):
+    def subject(code: str, data: str = ""):
         """Run some code. What it calls `answer` is the answer, else the number of the process."""
         scope = {"os": os, "time": time, "Path": Path, "progress": progress, "data": data}
         scope |= {"say": _say, "number": _number, "answer": os.getpid()}
@@ -84,7 +84,7 @@ BYSTANDER = '''
     from toolrun_sdk import progress
 
 
-    def wait_for(path: str, value: str) -> str:
+    def bystander(path: str, value: str) -> str:
         """Wait until a file is there."""
         progress(1)
         while not Path(path).exists():

@@ -10,6 +10,7 @@ import shutil
 import time
 import weakref
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ import uv
 import toolrun
 from faults.bench import SUBJECT, Project, is_gone, is_timeout, reported, until
 from toolrun import ErrorKind, SideEffects
+from toolrun.tools.protocol import Tool, schema_of
 
 OTHER = SUBJECT.replace('"""Run some code.', '"""Run some code in the new version.')
 
@@ -91,7 +93,7 @@ async def test_a_script_that_is_edited_again_while_it_is_described_is_described_
 async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(project: Project) -> None:
     async with project.open() as tools:
         await tools.works()
-        project.write("subject", "def run(code: str):\n    return (\n")
+        project.write("subject", "def subject(code: str):\n    return (\n")
         broken = await tools.fault("")
         assert (broken.error_kind, broken.side_effects) == (ErrorKind.UNAVAILABLE, SideEffects.NOT_STARTED)
         assert "SyntaxError" in (broken.error or "")
@@ -102,7 +104,7 @@ async def test_a_script_that_is_edited_into_nonsense_says_so_until_it_is_mended(
 def cut_short(path: Path, body: str) -> None:
     """Save it in place, but only as far as it is a valid script without its function."""
     with path.open("w", encoding="utf-8") as file:
-        file.write(body.partition("def run(")[0])
+        file.write(body.partition("def subject(")[0])
 
 
 async def test_a_script_that_is_saved_in_place_never_answers_for_half_of_itself(project: Project) -> None:
@@ -112,7 +114,7 @@ async def test_a_script_that_is_saved_in_place_never_answers_for_half_of_itself(
         for number in range(4):
             whole = path.read_text().replace("Run some code", f"Run some code, {number}", 1)
             calls = []
-            for part in ("", whole[:40], whole.partition("def run(")[0], whole[: whole.index("exec(code")]):
+            for part in ("", whole[:40], whole.partition("def subject(")[0], whole[: whole.index("exec(code")]):
                 path.write_text(part)
                 calls.append(asyncio.create_task(tools.works()))
                 await asyncio.sleep(0)  # each call notices another part
@@ -144,10 +146,34 @@ async def test_a_function_that_was_deleted_is_missed_once_the_file_has_settled(p
     path = project.root / "tools" / "subject.py"
     async with project.open() as tools:
         await tools.works()
-        path.write_text(path.read_text().replace("def run(", "def go("))
+        path.write_text(path.read_text().replace("def subject(", "def go("))
         gone = await tools.fault("")
         assert gone.side_effects is SideEffects.NOT_STARTED
-        assert "no function 'run'" in (gone.error or "")
+        assert "no function 'subject'" in (gone.error or "")
+
+
+def definition(tool: Tool) -> tuple[object, ...]:
+    """What a client of `toolrun serve` pins."""
+    return tool.name, tool.description, schema_of(tool)
+
+
+async def test_a_function_keeps_its_name_and_its_journal_when_others_are_added_around_it(project: Project) -> None:
+    before, after = (f'def {it}() -> None:\n    "Do it."\n' for it in ("first", "second"))
+    head, _, rest = dedent(SUBJECT).partition("def _protocol")
+    more = f"{head}\n{before}\ndef _protocol{rest}\n{after}"
+    async with project.open() as tools:
+        by_name, execute = tools.runtime.manager.by_name, tools.runtime.executor.execute
+        told = (await execute("subject", {"code": ""}, key="k")).result
+        agreed = definition(by_name["subject"])
+        project.write("subject", more)
+        assert await tools.works() != told, "it is the new version"
+        await until(lambda: "subject.second" in by_name, "the new tools")
+        assert sorted(name for name in by_name if name != "bystander") == ["subject", "subject.first", "subject.second"]
+        assert definition(by_name["subject"]) == agreed, "nobody is asked to agree again"
+        assert (await execute("subject", {"code": ""}, key="k")).result == told, "it is the call that was made"
+        project.write("subject", SUBJECT)
+        await tools.works()
+        await until(lambda: sorted(by_name) == ["bystander", "subject"], "the end of the other tools")
 
 
 async def test_a_script_that_is_replaced_by_a_named_pipe_goes_on_as_it_was(
@@ -229,5 +255,6 @@ def test_nothing_that_measures_time_uses_a_clock_that_can_jump() -> None:
     using = [
         path.relative_to(package).as_posix() for path in files if wall_clock.search(path.read_text(encoding="utf-8"))
     ]
-    shown = ["cli/past.py", "trust/pins.py", "voice/mqtt.py"]  # to people, in a file, in messages
-    assert sorted(using) == shown
+    shown = {"cli/past.py", "journal/moment.py", "trust/pins.py", "voice/mqtt.py"}  # to people, in a file, in messages
+    valid = {"cluster/credentials.py", "processes/ray/certificates.py"}  # for how long a certificate is
+    assert set(using) == shown | valid

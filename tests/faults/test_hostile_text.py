@@ -22,7 +22,7 @@ SCRIPT = f"""
     HOSTILE = {HOSTILE!r}
 
 
-    def run(code: str):
+    def hostile(code: str):
         \"\"\"Say hostile things.\"\"\"
         plain = HOSTILE.encode("utf-8", "replace").decode()
         sys.stderr.write(plain + "\\n")

@@ -18,7 +18,7 @@ from toolrun_sdk import Done, NotDone
 
 _root = Path(__file__).parent.parent
 
-def pay(euros: int, how: str) -> str:
+def bank(euros: int, how: str) -> str:
     'Pay.'
     if how == "warms up":
         return ""

@@ -51,7 +51,7 @@ class RayProject:
 
     def script(self, name: str, declared: str = "concurrency = 1", body: str = SCRIPT, **settings: Any) -> Path:
         path = self.root / "tools" / f"{name}.py"
-        path.write_text(HEADER.format(declared=declared) + body)
+        path.write_text(HEADER.format(declared=declared) + body.replace("def call(", f"def {name}("))
         self.sections[name] = settings
         return path
 

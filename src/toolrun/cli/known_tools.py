@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
+from toolrun.tools.naming import name_of_function
 
 if TYPE_CHECKING:
     from toolrun.config.model import Config
@@ -106,7 +107,7 @@ def _tools_in(path: Path) -> Tools:
         return {}
     if _HEADER in text:
         public = [it for it in functions if not it.name.startswith("_")]
-        names = [path.stem if len(public) == 1 else f"{path.stem}.{it.name}" for it in public]
+        names = [name_of_function(path.stem, it.name) for it in public]
     else:
         public = [it for it in functions if _name_of_tool(it)]
         names = [_name_of_tool(it) for it in public]

@@ -12,12 +12,11 @@ still be half a file, the file gets a little longer to change once more.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from toolrun.config.model import Config, ToolSettings
 from toolrun.errors import CallError, ConfigError, DefinitionError, ProtocolError, UnavailableError
@@ -36,10 +35,11 @@ from toolrun.scripts.pooled_worker import NoPool, PooledWorker
 from toolrun.scripts.script_process import script_process, worker_options
 from toolrun.scripts.script_sandbox import granted, script_policy
 from toolrun.scripts.script_tool import ScriptTool
-from toolrun.scripts.script_version import Declared, Version, read_version
+from toolrun.scripts.script_version import Declared, Stamp, Version, read_stamped, stamp_of
 from toolrun.tools.effects import Effects
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager
+from toolrun.tools.naming import name_of_function
 
 logger = get_logger("toolrun")
 
@@ -52,9 +52,6 @@ _SETTLED: Final = 1.0
 """Seconds without a change after which nobody can be in the middle of saving it."""
 _POLL: Final = 0.02
 _MAX_NAME: Final = 120
-
-Stamp: TypeAlias = tuple[int, int, int]
-"""What changes when a file is written: its time, its size, its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class Script:
     @staticmethod
     async def open(path: Path, services: ScriptServices) -> Script:
         """Raises ConfigError for a file that cannot be used."""
-        stamp, version = await asyncio.to_thread(_read, path, services.config)
+        stamp, version = await asyncio.to_thread(read_stamped, path, services.config)
         return Script(path, services, stamp, version)
 
     @property
@@ -147,7 +144,7 @@ class Script:
             raise ConfigError("has no public function that can be a tool")
         tools = []
         for about in functions:
-            name = self.name if len(functions) == 1 else f"{self.name}.{about['name']}"
+            name = name_of_function(self.name, about["name"])
             tools.append(ScriptTool(self, name, about, declared, self._make_verifier(name, declared, found)))
         return tools
 
@@ -203,7 +200,7 @@ class Script:
 
     def _has_changed(self) -> bool:
         try:
-            stamp = _stamp(self._file)
+            stamp = stamp_of(self._file)
         except OSError:  # a file that is gone goes on as it was
             return False
         is_other, self._stamp = stamp != self._stamp, stamp
@@ -216,7 +213,7 @@ class Script:
             while not await self._stays_for(_STILL):
                 pass
             try:
-                self._stamp, version = await asyncio.to_thread(_read, self.path, self._services.config)
+                self._stamp, version = await asyncio.to_thread(read_stamped, self.path, self._services.config)
                 fault = None
                 self._replace(version)
             except ConfigError as error:
@@ -384,17 +381,3 @@ class Script:
         finally:
             await worker.close(limits.grace)
         return worker.info
-
-
-def _read(path: Path, config: Config) -> tuple[Stamp, Version]:
-    """Raises ConfigError. The stamp is the older of the two: a later edit shows."""
-    try:
-        stamp = _stamp(str(path))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}") from error
-    return stamp, read_version(path, config)
-
-
-def _stamp(file: str) -> Stamp:
-    status = os.stat(file)  # noqa: PTH116  once for each call, and pathlib takes twice as long
-    return status.st_mtime_ns, status.st_size, status.st_ino

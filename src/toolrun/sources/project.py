@@ -214,7 +214,7 @@ class Project:
         return path.relative_to(root) if path.is_relative_to(root) else path
 
     def names(self) -> list[str]:
-        """The names of scripts that are not loaded: a script with one function has a tool of its name."""
+        """The names of scripts that are not loaded: a script has a tool of its name if a function is named like it."""
         return list(self._deferred)
 
     def changed_definitions(self) -> list[str]:

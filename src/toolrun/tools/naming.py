@@ -1,4 +1,4 @@
-"""Names that others accept: made to fit their rules, told apart, the same every time. Pure."""
+"""The names of tools: of functions, and such as others accept, told apart and always the same. Pure."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ class NameRule:
         """A name that ends in a mark of what it stands for."""
         mark = hashlib.sha256(origin.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
         return f"{plain[: self.longest - _DIGITS - 1]}_{mark}"
+
+
+def name_of_function(file: str, function: str) -> str:
+    """The name of a tool that is a function of a script: the file's, for the function named like it.
+
+    It depends on nothing else in the file, so that a function keeps its name whatever is added or removed beside it.
+    `-` in the name of a file is `_` in that of a function.
+    """
+    return file if function == file.replace("-", "_") else f"{file}.{function}"
 
 
 def fit_names(names: Iterable[str], rule: NameRule) -> dict[str, str]:

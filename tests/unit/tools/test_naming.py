@@ -8,10 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolrun.tools.naming import NameRule, fit_names
+from toolrun.tools.naming import NameRule, fit_names, name_of_function
 
 STRICT = NameRule("A-Za-z0-9_-")
 LETTER_FIRST = NameRule("A-Za-z0-9_", starts_with_letter=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "name"),
+    [
+        ("weather", "weather", "weather"),
+        ("weather", "forecast", "weather.forecast"),
+        ("sun-times", "sun_times", "sun-times"),
+        ("sun_times", "sun-times", "sun_times.sun-times"),
+    ],
+)
+def test_a_function_that_is_named_like_its_file_gives_a_tool_of_that_name(file: str, function: str, name: str) -> None:
+    assert name_of_function(file, function) == name
 
 
 def test_a_name_that_is_accepted_stays() -> None:

@@ -29,7 +29,7 @@ from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.past import gap_of
 from toolrun.cli.summary import relative
-from toolrun.config.model import Config, Permissions
+from toolrun.config.model import Config, Permissions, ToolSettings
 from toolrun.errors import ConfigError
 from toolrun.hidden_characters import reveal
 from toolrun.journal.history import open_history
@@ -328,9 +328,15 @@ def _settings(runtime: Runtime) -> Iterator[Check]:
     scripts = {script.name for script in runtime.scripts}
     others = {name for it in listed for name in settings_names(it.supervisor.name, it.listed.name, servers)}
     for name, settings in runtime.config.tool.items():
-        is_of_script = name in scripts and (settings.sandbox or settings.permissions != Permissions())
+        is_of_script = name in scripts and _is_of_file(settings)
         if settings.enabled and name not in names and name not in others and not is_of_script:
             yield Check(WARNING, "settings", f"{section('tool', name)} matches no tool; {suggestion(name, names)}")
+
+
+def _is_of_file(settings: ToolSettings) -> bool:
+    """Whether they have what concerns the process of a script, under the name of its file."""
+    place = (settings.engine, settings.replicas, settings.resources)
+    return bool(settings.sandbox or settings.permissions != Permissions() or any(place))
 
 
 def _secrets(runtime: Runtime) -> Iterator[Check]:

@@ -4,7 +4,7 @@
 """A script: it runs in workers of its own."""
 
 
-def add(a: int, b: int) -> int:
+def sums(a: int, b: int) -> int:
     """Add two numbers.
 
     Args:
