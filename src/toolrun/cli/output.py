@@ -115,8 +115,9 @@ class Output:
 
         console = Console(file=self._stream, highlight=False)
         try:
-            for part in parts:
-                console.print(part)
+            with held_output.above_status("\n"):
+                for part in parts:
+                    console.print(part)
         except BrokenPipeError:
             self._reader_is_gone()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from toolrun.cli.answer_view import AnswerView, MarkdownView, TextView, can_show_markdown
 from toolrun.cli.output import Output, inform
 from toolrun.cli.status_line import StatusLine, log_progress
 from toolrun.clients.choice import PROVIDERS, Choice, choose, open_client, parse_model
@@ -24,6 +25,7 @@ from toolrun.journal.history import PastConversation, open_history
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
+from toolrun.tools.context import Progress
 
 if TYPE_CHECKING:
     from toolrun.clients.model_client import ModelClient
@@ -120,10 +122,11 @@ class Display:
         prints_answer: bool = True,
         status: StatusLine | None = None,
         model: str = "",
+        is_markdown: bool = False,
     ) -> None:
         """`streams`: show the answer as it arrives, with everything that the model says before it.
 
-        `status` shows what is waited for: the `model`, or a tool.
+        `status` shows what is waited for: the `model`, or a tool. `is_markdown`: render the answer, on a terminal.
         """
         self._status = StatusLine() if status is None else status
         self._model = model
@@ -131,7 +134,9 @@ class Display:
         self._redactor = redactor
         self._streams = streams and prints_answer
         self._prints_whole = prints_answer and not streams
-        self._is_in_line = False
+        self._view: AnswerView = TextView(output)
+        if is_markdown and can_show_markdown(output):
+            self._view = MarkdownView(output, self._report_unfinished)
         self._pending = ""
 
     def show(self, event: Event) -> None:
@@ -164,17 +169,17 @@ class Display:
 
     def end_line(self) -> None:
         """Start a new line, unless the output is at the start of one."""
-        if self._is_in_line:
-            self._output.piece("\n")
-        self._is_in_line = False
+        self._view.end_line()
+
+    def _report_unfinished(self, text: str) -> None:
+        self._status.report(Progress(0.0, message=text), self._model)
 
     def _say(self, text: str) -> None:
         text = self._pending + text
         self._pending = "\r" if text.endswith("\r") else ""  # perhaps the first half of a line break
         text = text.removesuffix("\r")
         if text:
-            self._output.piece(text)
-            self._is_in_line = not text.endswith("\n")
+            self._view.say(text)
 
     def _note(self, line: str) -> None:
         self.end_line()

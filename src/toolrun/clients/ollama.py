@@ -73,6 +73,10 @@ class OllamaClient(ModelClient):
                 loaded = (await client.ps()).models if tokens is None else []
         except (httpx.HTTPError, ollama.ResponseError, ConnectionError, ValueError):
             return Capabilities(tokens)
-        image_support = ImageSupport.IN_RESULT if "vision" in (shown.capabilities or ()) else ImageSupport.NONE
+        sees = "vision" in (shown.capabilities or ())
         sizes = [getattr(it, "context_length", None) for it in loaded if it.model == self.about.model]
-        return Capabilities(tokens or next(filter(None, sizes), UNKNOWN_CAPABILITIES.context_tokens), image_support)
+        return Capabilities(
+            tokens or next(filter(None, sizes), UNKNOWN_CAPABILITIES.context_tokens),
+            ImageSupport.IN_RESULT if sees else ImageSupport.NONE,
+            refuses_images=shown.capabilities is not None and not sees,
+        )

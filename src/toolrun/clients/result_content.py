@@ -34,6 +34,8 @@ class Capabilities:
 
     context_tokens: int | None = None
     image_support: ImageSupport = ImageSupport.NONE
+    refuses_images: bool = False
+    """Whether the model is known to take no images from users."""
 
 
 UNKNOWN_CAPABILITIES: Final = Capabilities()
@@ -51,7 +53,8 @@ def capabilities_from_profile(
     elif profile.get("image_inputs") or profile.get("image_tool_message"):
         image_support = ImageSupport.AFTER_RESULTS
     tokens = profile.get("max_input_tokens")
-    return Capabilities(tokens if isinstance(tokens, int) and tokens > 0 else None, image_support)
+    known_tokens = tokens if isinstance(tokens, int) and tokens > 0 else None
+    return Capabilities(known_tokens, image_support, refuses_images=profile.get("image_inputs") is False)
 
 
 def max_chars_per_result(capabilities: Capabilities, calls: int) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolrun.cli.chat_input import MAX_FILE, read_question, with_files
+from toolrun.cli.chat_input import MAX_FILE, MAX_IMAGE, Image, TypedQuestion, read_question, with_files
 from toolrun.errors import UsageError
 
 
@@ -44,7 +44,8 @@ def test_files_stand_behind_the_question_each_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("milk\nbread\n")
     (tmp_path / "with space.md").write_text("# Title")
     asked = with_files('Compare @notes.txt with @"with space.md", and @notes.txt again', tmp_path)
-    assert asked == (
+    assert asked.images == ()
+    assert asked.text == (
         'Compare @notes.txt with @"with space.md", and @notes.txt again\n\n'
         '<file name="notes.txt">\nmilk\nbread\n</file>\n\n<file name="with space.md">\n# Title\n</file>'
     )
@@ -60,22 +61,48 @@ def test_files_stand_behind_the_question_each_once(tmp_path: Path) -> None:
     ],
 )
 def test_an_at_that_names_no_file_stays(question: str, asked: str, tmp_path: Path) -> None:
-    assert with_files(question, tmp_path) == asked
+    assert with_files(question, tmp_path) == TypedQuestion(asked)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\n\x00\x00\x00WEBPVP8 ", "image/webp"),
+    ],
+)
+def test_a_picture_is_attached_as_what_it_is_and_not_as_its_name_says(
+    beginning: bytes, kind: str, tmp_path: Path
+) -> None:
+    content = beginning + bytes(MAX_FILE)
+    (tmp_path / "picture.png").write_bytes(content)
+    assert with_files("What is on @picture.png ?", tmp_path) == TypedQuestion(
+        "What is on @picture.png ?", (Image("picture.png", kind, content),)
+    )
 
 
 def test_what_cannot_be_attached_is_named_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\xff\x00")
+    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n\x00\xff")
+    (tmp_path / "large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(MAX_IMAGE))
     (tmp_path / "big.txt").write_text("x" * (MAX_FILE + 1))
     os.mkfifo(tmp_path / "pipe")
     for name in "abc":
         (tmp_path / name).write_text("x" * (MAX_FILE - 1))
+    for name in "123":
+        (tmp_path / f"{name}.png").write_bytes((b"\x89PNG\r\n\x1a\n" + bytes(MAX_IMAGE))[:MAX_IMAGE])
     for question, error in {
         "@missing": "@missing cannot be read: No such file or directory; write @@missing if it is not a file",
-        "@photo.png": "@photo.png is not a text file in UTF-8",
+        "@photo.png": "@photo.png is neither a text file in UTF-8 nor a picture (PNG, JPEG, GIF, WebP)",
+        "@paper.pdf": "@paper.pdf is neither a text file in UTF-8 nor a picture (PNG, JPEG, GIF, WebP)",
+        "@large.png": "it is larger than 3,750,000 bytes",
         "@big.txt": "it is larger than 200,000 bytes",
         "@pipe": "it is a named pipe, not a regular file",
         "@.": "Is a directory",
         "@a @b @c": "more than 500,000 bytes together",
+        "@1.png @2.png @3.png": "more than 10,000,000 bytes together",
     }.items():
         with pytest.raises(UsageError) as raised:
             with_files(f"Look at {question}", tmp_path)

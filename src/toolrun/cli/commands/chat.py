@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from toolrun.cli.approval_prompt import terminal_prompt
-from toolrun.cli.chat_input import read_question, with_files
+from toolrun.cli.chat_input import TypedQuestion, question_message, read_question, with_files
 from toolrun.cli.definition_question import DefinitionQuestions, can_ask
 from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.loop_thread import Interrupted, LoopThread
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from toolrun.clients.loop import Turn
+    from toolrun.clients.model_client import ModelClient
     from toolrun.clients.stored_conversation import StoredConversation
 
 _PROMPT: Final = "> "
@@ -73,7 +74,7 @@ def command(
     """Chat with a model that may use the tools.
 
     Tool calls are shown as they happen. Ctrl-C interrupts the answer, Ctrl-D ends the chat; /help lists the commands.
-    A backslash at the end of a line continues it; @FILE attaches a text file.
+    A backslash at the end of a line continues it; @FILE attaches a text file or a picture.
     You are asked before a call that needs your approval. Without a terminal, each line of stdin is a question, and such
     calls are refused. In a project the chat is kept: --continue goes on with it, also after a crash.
     """
@@ -120,8 +121,8 @@ class Chat:
         self._settings = settings
         self._choice = choice
         self._options = options
-        with status_line(output, str(choice)):
-            self._client = loop_thread.run(open_model(self._runtime, choice, settings))
+        self._client: ModelClient | None = None
+        """Not before it is asked something: importing the package of a provider may take seconds."""
         self._redactor = Redactor(self._runtime.config.secrets.values())
         self._history: list[BaseMessage] = []
         self._stored: StoredConversation | None = None
@@ -147,6 +148,8 @@ class Chat:
                 import readline  # noqa: F401  gives input() history and line editing
             tools = plural(len(self._runtime.manager), "tool")
             inform(f"{self._choice} ({self._choice.why}), {tools}. /help shows the commands, Ctrl-D ends.")
+        else:
+            self._opened()  # nobody sees a prompt, and a model that cannot be used ends the program
         read = _Prompt().read if is_terminal else _read_line
         while not self._is_over and (line := read_question(read, _PROMPT, _FURTHER)) is not None:
             text = line.encode(errors="replace").decode().rstrip()
@@ -163,9 +166,16 @@ class Chat:
         else:
             self._answer(question)
 
+    def _opened(self) -> ModelClient:
+        """The client for the model. Raises Interrupted and ToolrunError."""
+        if self._client is None:
+            with status_line(self._output, str(self._choice)):
+                self._client = self._loop_thread.run(open_model(self._runtime, self._choice, self._settings))
+        return self._client
+
     def go_on(self, id: str) -> None:
         """Take up a conversation, and finish an answer that a crash has cut off. Raises UsageError."""
-        opening = self._client.open_conversation(id, must_exist=True, any_model=True)
+        opening = self._opened().open_conversation(id, must_exist=True, any_model=True)
         stored = self._stored = self._loop_thread.run(opening)
         stored.change_model(str(self._choice))
         inform(f"Conversation {id}, with {plural(stored.questions, 'question')} so far.")
@@ -181,32 +191,38 @@ class Chat:
             inform(f"To continue this conversation: {go_on}")
             self._stored = None
 
-    def _keep(self) -> None:
+    def _keep(self, client: ModelClient) -> None:
         """From now on the conversation is kept, if that is possible."""
         if self._stored is None and self._is_kept:
             try:
-                self._stored = self._loop_thread.run(self._client.open_conversation())
+                self._stored = self._loop_thread.run(client.open_conversation())
             except (ToolrunError, Interrupted) as error:
                 self._is_kept = False
                 complain(f"this conversation is not kept: {str(error) or 'interrupted'}")
 
-    def _answer(self, question: str | None) -> None:
+    def _answer(self, question: TypedQuestion | None) -> None:
         try:
             self._ask_about_changes()
+            client = self._opened()
+            asked = None if question is None else self._loop_thread.run(question_message(question, client))
         except (Interrupted, KeyboardInterrupt):
             inform("\nInterrupted.")
             return
-        self._keep()
+        except ToolrunError as error:
+            complain(str(error))
+            return
+        self._keep(client)
         if self._stored is None:
-            turn = self._client.turn(question, self._history)
+            turn = client.turn(asked, self._history)
         else:
-            turn = self._client.turn(question, conversation=self._stored)
+            turn = client.turn(asked, conversation=self._stored)
         with status_line(self._output) as status:
             self._show(turn, status)
 
     def _show(self, turn: Turn, status: StatusLine) -> None:
         """The turn as it happens."""
-        display = Display(self._output, self._redactor, streams=True, status=status, model=str(self._choice))
+        model = str(self._choice)
+        display = Display(self._output, self._redactor, streams=True, status=status, model=model, is_markdown=True)
         try:
             display.wait_for_model()
             self._history = self._loop_thread.run(self._ask(turn, display))

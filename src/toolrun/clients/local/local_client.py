@@ -274,4 +274,4 @@ class LocalClient(ModelClient):
         self.about = About(_LABEL, chat_model.model, str(path))
 
     async def _find_capabilities(self) -> Capabilities:
-        return Capabilities(getattr(self.chat_model, "context", None))
+        return Capabilities(getattr(self.chat_model, "context", None), refuses_images=True)
