@@ -86,6 +86,21 @@ def test_a_bar_shows_what_the_tool_says_and_is_gone_at_the_end(project: Path) ->
         ends_with(shown, "copied")
 
 
+def test_a_call_that_is_made_again_has_the_same_bar(project: Path) -> None:
+    release(project)
+    assert toolrun("call", "copy", cwd=project).returncode == 0
+    (project / "go").unlink()
+    id = json.loads(toolrun("log", "--json", cwd=project).stdout)["id"]
+    with terminal(str(TOOLRUN), "replay", id, "--yes", cwd=project) as shown:
+        line = shown.expect_status("1/4")
+        assert re.fullmatch(r"\S copy  ━{5}─{15}  1/4  reading  \d+ s", line), line
+        release(project)
+        assert shown.ends() == 0
+        assert "outcome:  ok, as before" in shown.text
+    again = toolrun("replay", id, "--yes", cwd=project)
+    assert (again.returncode, "reading" in again.stderr) == (0, False)
+
+
 def test_a_tool_that_reports_nothing_and_blocks_has_a_spinner_and_its_seconds(project: Path) -> None:
     with terminal(str(TOOLRUN), "call", "blocking", cwd=project) as shown:
         line = shown.expect_status("1 s")

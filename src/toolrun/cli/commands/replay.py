@@ -16,6 +16,7 @@ from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, terminal_safe
 from toolrun.cli.past import cut, duration_of, find_call, outcome_of, past_calls
+from toolrun.cli.status_line import status_line
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import CallState, read_id
 from toolrun.journal.history import PastCall, open_history
@@ -65,7 +66,9 @@ def command(options: Options, call: str, given: tuple[str, ...], yes: bool, as_j
             raise UsageError(f"call {call} cannot be made again: {error}") from error
         if prepared.effects is not Effects.NONE and not yes:
             _ask(before, arguments, prepared.effects)
-        result = await runtime.executor.execute(before.tool, arguments)
+        with status_line(output, before.tool, is_wanted=not as_json) as status:
+            hear = status.listener(before.tool)
+            result = await runtime.executor.execute(before.tool, arguments, on_progress=hear)
         runtime.journal.flush()
         id = read_id(result.recorded_as or "")
         with open_history(runtime.journal.path) as history:
