@@ -259,15 +259,29 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
     """The version of the file and whose it is. Raises JournalError for a file of another program."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+    with _one_moment(connection):  # another process may be making the file
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+        is_empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
     if application != APPLICATION_ID and not (is_empty and version == 0 and application == 0):
         raise JournalError(
             f"The journal {path} cannot be used: it is a database of another program. "
             f"{_ADVICE[sqlite3.SQLITE_NOTADB].format(path=path)}"
         )
     return version, application
+
+
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is read here is of one moment, whatever other processes write."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        roll_back(connection)
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,11 +166,27 @@ def test_many_processes_may_make_the_file_at_once(path: Path) -> None:
     for process in processes:
         assert process.stdin is not None
         process.stdin.close()
-    for process in processes:
-        assert process.stderr is not None
-        with process.stderr:
-            assert process.stderr.read() == b""
-        assert process.wait(60) == 0
+        process.stdin = None
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    assert (said, [process.returncode for process in processes]) == ([b""] * 8, [0] * 8)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_whose_file_it_is_is_read_in_one_moment(path: Path, mode: str) -> None:
+    """Another process makes the file between two of the questions."""
+    path.parent.mkdir(exist_ok=True)
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if "application_id" in arguments[0]:
+                with contextlib.suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=0)) as other:
+                    other.executescript("BEGIN; CREATE TABLE call (id); PRAGMA user_version = 1; COMMIT")
+            return super().execute(*arguments)
+
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Interrupted)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        assert database._check_owner(connection, path) == (0, 0)
+        assert not connection.in_transaction
 
 
 def test_utterances_of_the_first_version_count_as_answered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
