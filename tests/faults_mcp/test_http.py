@@ -149,7 +149,7 @@ async def test_a_server_that_forgets_every_session_is_asked_for_one_more_only(se
         await tools.run(forgets, "do")
         result = await tools.run(acts("never"), "do")
         assert is_unavailable(result)
-        assert "forgotten the session" in str(result.error)
+        assert "no longer knows the session" in str(result.error)
     assert acted(web) == []
     calls = [it for it in web.received() if it.get("method") == "tools/call"]
     assert len(calls) == 3  # the one that made it forget, and two attempts of the other

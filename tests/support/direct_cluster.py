@@ -156,11 +156,12 @@ class DirectCluster:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """Whether a process can still act: it is there, has not ended, and is not about to, with its memory gone."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  of /proc
-        return file.read().rpartition(b")")[2].split()[0] != b"Z"
+        fields = file.read().rpartition(b")")[2].split()
+        return fields[0] not in (b"Z", b"X") and fields[20] != b"0"
     return False
