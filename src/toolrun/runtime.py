@@ -164,7 +164,14 @@ class Runtime:
         import toolrun.schema.arguments  # noqa: F401  the first call shall not wait for the validator
         from toolrun.sources.project import Project
 
-        self._project = Project(self.config, self.manager, self._internals, self._on_progress, asks=self._asks)
+        self._project = Project(
+            self.config,
+            self.manager,
+            self._internals,
+            self._on_progress,
+            asks=self._asks,
+            directory=working_directory(self.config),
+        )
         self.problems = self._project.problems
         await self._project.load(os.environ, lazy=lazy)
         self.executor.pending_tools = self._project
@@ -273,6 +280,19 @@ def read_config(source: str | Path | Config | None, *, overrides: Mapping[str, J
         return source
     path = Path(source) if source is not None else find_config(Path.cwd(), environ=os.environ)
     return load_config(path, environ=os.environ, overrides=overrides or {}, is_found=source is None)
+
+
+def working_directory(config: Config) -> Path:
+    """Where relative paths of tools begin: the current directory of the program, wherever a tool runs.
+
+    A server makes that of its project the current one. If there is none any more, it is that of the project, too.
+    """
+    from pathlib import Path
+
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return config.root
 
 
 def open_journal(config: Config, consumer: str) -> Journal:

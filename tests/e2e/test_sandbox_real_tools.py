@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -142,15 +143,16 @@ def write_project(project: Path, row: Row, rung: str, level: str, grants: str) -
 async def call(config: Path, row: Row, url: str) -> tuple[ToolResult, str]:
     """The answer of the tool, and what enforced its sandbox."""
     name = row.function if row.function == row.script else f"{row.script}.{row.function}"
-    async with Runtime.open(config, lazy=True) as runtime:
-        try:
-            await runtime.scripts[0].prepare()
-        except ScriptEnvironmentError as error:
-            give_up(MissingError(str(error)), "the packages of the script")
-        result = await runtime.executor.execute(name, {"url": url} if "httpx" in name else {}, timeout=60)
-        workers = [worker for script in runtime.scripts for worker in script.pool.workers]
-        infos = [info.sandbox for worker in workers if (info := worker.describe()) is not None]
-        return result, infos[0] if infos else ""
+    with chdir(config.parent):  # where the paths of the tools begin
+        async with Runtime.open(config, lazy=True) as runtime:
+            try:
+                await runtime.scripts[0].prepare()
+            except ScriptEnvironmentError as error:
+                give_up(MissingError(str(error)), "the packages of the script")
+            result = await runtime.executor.execute(name, {"url": url} if "httpx" in name else {}, timeout=60)
+            workers = [worker for script in runtime.scripts for worker in script.pool.workers]
+            infos = [info.sandbox for worker in workers if (info := worker.describe()) is not None]
+            return result, infos[0] if infos else ""
 
 
 def check(row: Row, result: ToolResult) -> None:

@@ -219,7 +219,7 @@ def open_place(kind: Kind, port: int = 9) -> Iterator[Place]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=variables | more,
-            cwd=home,
+            cwd=home / "project",
             bufsize=0,
             **_as_user(kind),
         )

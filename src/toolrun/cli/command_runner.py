@@ -50,7 +50,7 @@ def run_with_tools(
     work: Callable[[Runtime], Awaitable[T]],
     *,
     on_progress: Callable[[str], None] | None = None,
-    ends_on_sigterm: bool = False,
+    is_server: bool = False,
     lazy: bool = False,
     config: Config | None = None,
     on_approval: OnApproval | None = None,
@@ -58,7 +58,8 @@ def run_with_tools(
     """Open the tools of the configuration and do the work with them.
 
     `on_progress` gets a line for each step of making an environment; by default a terminal shows them, otherwise the
-    log. `ends_on_sigterm`: SIGTERM is the normal end of the work, so everything is closed and the exit code is 0.
+    log. `is_server`: SIGTERM is the normal end of the work, so everything is closed and the exit code is 0; relative
+    paths of tools begin in the directory of the project, as nobody knows where a server was started.
     `lazy`: a script is loaded when its tool is wanted, and the problems of files are not logged. `config` replaces the
     configuration that the options name. `on_approval` is asked about calls that need it.
     """
@@ -66,7 +67,9 @@ def run_with_tools(
     set_up_log(config.log, options.verbosity)
     if on_progress is None and sys.stderr is not None and sys.stderr.isatty():
         on_progress = inform
-    signals = (signal.SIGINT, signal.SIGTERM) if ends_on_sigterm else (signal.SIGINT,)
+    signals = (signal.SIGINT, signal.SIGTERM) if is_server else (signal.SIGINT,)
+    if is_server:
+        os.chdir(config.root)
     began, consumer = time_ns() // 1000, click.get_current_context().info_name or ""
     try:
         opened = open_runtime(options, config, on_progress, consumer, lazy=lazy, on_approval=on_approval)

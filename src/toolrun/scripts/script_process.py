@@ -34,7 +34,7 @@ async def script_process(
         program=policy.program,
         arguments=(str(WORKER / "__main__.py"),),
         input=version.content,
-        directory=sandboxes.territory.root,
+        directory=policy.directory,
         variables=variables,
         label=str(path),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +14,10 @@ from toolrun.builtins import BUILTINS, Handler
 from toolrun.config.model import Config, ServerSettings, WorkerSettings
 from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
-from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
-from toolrun.scripts.pep723 import has_header
 from toolrun.sources.catalog import Declaration, declared_tool, read_catalog
 from toolrun.sources.function_file import functions_without_tool, load_functions
 from toolrun.sources.load_problem import LoadProblem
+from toolrun.sources.tool_files import FUNCTION, WORD, find_files, is_script, may_be_of, names_in
 from toolrun.text import plural, section
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
@@ -35,10 +33,7 @@ if TYPE_CHECKING:
     from toolrun.sources.command_tool import CommandServices
 
 _RETRY = 10.0
-"""Seconds after which a script that could not be loaded is tried again, if one of its tools is called."""
-_FUNCTION = re.compile(r"""(?:^(?:async[ \t]+)?def[ \t]+|\bname[ \t]*=[ \t]*["'])([\w.-]{1,128})""", re.MULTILINE)
-"""The name of a function, or one that is given to it."""
-_WORD = re.compile(r"[\w.-]{1,128}")
+"""Seconds after which a script that could not be loaded is tried again, at a call."""
 _DRAIN = 5.0
 """Seconds that running calls of scripts have to end when the project is closed."""
 
@@ -54,16 +49,19 @@ class Project:
         on_progress: Callable[[str], None] | None = None,
         *,
         asks: bool = False,
+        directory: Path | None = None,
     ) -> None:
         """`on_progress` gets a line for each step in making the environments of scripts. Default: they are logged.
 
-        `asks`: a person will be asked about tools that are not the ones that were agreed to.
+        `asks`: a person will be asked about tools that are not the ones that were agreed to. `directory`: where
+        relative paths of scripts begin.
         """
         self._config = config
         self._manager = manager
         self._internals = internals
         self._on_progress = on_progress or (lambda line: logger.info("%s", line))
         self._asks = asks
+        self._directory = directory
         self.problems: list[LoadProblem] = []
         """The files and tools that could not be loaded. The others work."""
         self.scripts: list[Script] = []
@@ -86,7 +84,7 @@ class Project:
         """
         self._is_lazy = lazy
         self._start_servers(environ)
-        paths = self._own(_files(self._config.root, self._config.files.python), environ)
+        paths = self._own(find_files(self._config.root, self._config.files.python), environ)
         scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
         without_tools = []
@@ -96,11 +94,11 @@ class Project:
                 without_tools.append(path)
             self._add(tools, path)
         self._hint_at_functions(without_tools)
-        for path in self._own(_files(self._config.root, self._config.files.catalogs), environ):
+        for path in self._own(find_files(self._config.root, self._config.files.catalogs), environ):
             catalog = read_catalog(path)
             self.problems += catalog.problems
             if any(it.index is None for it in catalog.problems):
-                self._lost[path] = _names_in(path, _WORD)
+                self._lost[path] = names_in(path, WORD)
             self._add([self._declared(it, environ) for it in catalog.declarations], path)
         if self.mcp is not None:
             self.mcp.open()
@@ -120,7 +118,7 @@ class Project:
             reason = refusal(path, config.root, config.path, environ) if config.is_found else ""
             if reason:
                 self.problems.append(LoadProblem(path, None, "", reason))
-                names = _names_in(path, _FUNCTION if path.suffix == ".py" else _WORD)
+                names = names_in(path, FUNCTION if path.suffix == ".py" else WORD)
                 self._lost[path] = names | {f"{path.stem}.{name}" for name in names}
             else:
                 own.append(path)
@@ -168,7 +166,7 @@ class Project:
         async with self._loading:
             for script in self.scripts:
                 is_due = self._deferred.get(script.name, math.inf) <= monotonic()
-                if is_due and name not in self._manager and _may_be_of(name, script.path):
+                if is_due and name not in self._manager and may_be_of(name, script.path):
                     self._add(await self._load_deferred(script), script.path)
         if self.mcp is not None and not self._not_loaded_yet(name):
             await self.mcp.wait_for(name)
@@ -204,7 +202,7 @@ class Project:
 
     def _not_loaded_yet(self, name: str) -> str:
         for script in self.scripts:
-            if script.name in self._deferred and _may_be_of(name, script.path):
+            if script.name in self._deferred and may_be_of(name, script.path):
                 reasons = [problem.message for problem in self.problems if problem.file == script.path]
                 return f"{self._shown(script.path)}: {reasons[0] if reasons else 'it was not loaded in time'}"
         return ""
@@ -243,7 +241,7 @@ class Project:
             return list(load_functions(path))
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error)))
-            self._lost[path] = _names_in(path)
+            self._lost[path] = names_in(path)
             return []
 
     def _hint_at_functions(self, paths: list[Path]) -> None:
@@ -285,7 +283,7 @@ class Project:
             self._environments,
             cache,
             environ,
-            Sandboxes(cache, project_territory(self._config, cache), workers.sandbox_required),
+            Sandboxes(cache, project_territory(self._config, cache, self._directory), workers.sandbox_required),
             self._on_progress,
         )
         loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
@@ -307,7 +305,7 @@ class Project:
             script = await Script.open(path, services)
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error)))
-            names = await asyncio.to_thread(_names_in, path)
+            names = await asyncio.to_thread(names_in, path)
             self._lost[path] = names | {f"{path.stem}.{name}" for name in names}
             return []
         self.scripts.append(script)
@@ -344,11 +342,6 @@ class Project:
                 self.problems.append(LoadProblem(path, index, tool.name, str(error)))
 
 
-def _may_be_of(name: str, path: Path) -> bool:
-    """Whether a tool has the name of a Python file, or one that begins with it, as the tools of scripts have."""
-    return path.suffix == ".py" and isinstance(name, str) and (name == path.stem or name.startswith(f"{path.stem}."))
-
-
 def _new_local_engine() -> Engine:
     from toolrun.processes.local import LocalEngine
 
@@ -369,32 +362,5 @@ def _new_engine(workers: WorkerSettings, environ: Mapping[str, str]) -> Engine:
     return RayEngine(settings, environ)
 
 
-def _names_in(path: Path, pattern: re.Pattern[str] = _FUNCTION) -> frozenset[str]:
-    """The names that the tools of a file may have that cannot be read: its own, and what the pattern finds."""
-    try:
-        text = read_regular_file(path, MAX_PYTHON_BYTES).decode("utf-8", "replace")
-    except OSError:
-        text = ""
-    return frozenset({path.stem, *pattern.findall(text)})
-
-
 def _resolve_path(directory: str, root: Path) -> Path:
     return root / Path(directory).expanduser()
-
-
-def is_script(path: Path) -> bool:
-    """Whether a file has a PEP 723 header, valid or not."""
-    try:
-        return has_header(read_regular_file(path, MAX_PYTHON_BYTES).decode("utf-8", "replace"))
-    except OSError:
-        return False  # importing it reports the reason
-
-
-def _files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """What matches the patterns, each once, in a stable order, but no directory and nothing that starts with _ or ."""
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        for path in sorted(root.glob(pattern)):
-            if not path.is_dir() and not path.name.startswith(("_", ".")):
-                found[path] = None
-    return list(found)

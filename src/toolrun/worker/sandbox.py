@@ -232,6 +232,12 @@ def _cover(path: str) -> None:
         _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=0755")
 
 
+def _stand_in(path: str) -> None:
+    """An empty directory that nobody writes to, in a covered place."""
+    os.makedirs(path, exist_ok=True)
+    _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", _READ_ONLY | _MS_NOSUID | _MS_NODEV, b"mode=0555")
+
+
 def _mask(path: str) -> None:
     """An empty file instead of what is there."""
     if os.path.exists(path):
@@ -268,6 +274,7 @@ _STEPS: dict[str, Any] = {
     "read-only": _make_read_only,
     "proc": _mount_proc,
     "cover": _cover,
+    "stand in": _stand_in,
     "mask": _mask,
     "put back": _put_back,
     "link": _link,

@@ -43,7 +43,7 @@ from toolrun.scripts.script_sandbox import granted, script_level, ungranted
 from toolrun.scripts.uv import clean_variables
 from toolrun.sources.catalog import DeclaredTool
 from toolrun.sources.load_problem import LoadProblem
-from toolrun.sources.project import is_script
+from toolrun.sources.tool_files import is_script
 from toolrun.text import plural, section, suggestion
 from toolrun.tools.protocol import Tool
 from toolrun.version import __version__

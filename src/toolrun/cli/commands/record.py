@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import click
@@ -48,23 +49,23 @@ def command(ctx: click.Context, file: str, command: tuple[str, ...], overwrite: 
     name, inner, rest = ctx.parent.command.resolve_command(ctx.parent, words)
     assert inner is not None
     options = ctx.ensure_object(Options)
-    options.record = record = RecordOptions(file, overwrite=overwrite, with_secrets=with_secrets)
+    options.record = record = RecordOptions(str(Path(file).absolute()), overwrite=overwrite, with_secrets=with_secrets)
     with inner.make_context(name, rest, parent=ctx.parent) as inner_context:
         secrets = "with secrets" if with_secrets else "except the values of the project's secrets"
         inform(f"Recording calls in full into {file}, {secrets}. Look through it before you share it.")
         try:
             code: int | None = inner.invoke(inner_context)
         finally:
-            is_complete = _report(record)
+            is_complete = _report(record, file)
     return (code or 0) if is_complete else (code or FAILED)
 
 
-def _report(record: RecordOptions) -> bool:
+def _report(record: RecordOptions, file: str) -> bool:
     """Say what was recorded; whether that is all of it."""
     recorder = record.recorder
     if recorder is None:  # the command has not opened its tools
         return True
-    inform(f"Recorded {plural(recorder.recorded, 'call')} into {record.file}")
+    inform(f"Recorded {plural(recorder.recorded, 'call')} into {file}")
     if recorder.missing:
-        complain(f"{record.file} lacks {plural(recorder.missing, 'line')}: {recorder.failure}")
+        complain(f"{file} lacks {plural(recorder.missing, 'line')}: {recorder.failure}")
     return not recorder.missing

@@ -128,7 +128,7 @@ class _Source:
     def run(self, serve: Callable[[Runtime], Awaitable[None]]) -> None:
         recording = self._recording
         if recording is None:
-            run_with_tools(self.options, serve, ends_on_sigterm=True)
+            run_with_tools(self.options, serve, is_server=True)
             return
 
         async def play(runtime: Runtime) -> None:
@@ -138,7 +138,7 @@ class _Source:
             await serve(runtime)
 
         config = without_tools(read_config(self.options.config))
-        run_with_tools(self.options, play, ends_on_sigterm=True, config=config)
+        run_with_tools(self.options, play, is_server=True, config=config)
 
     def announce(self, runtime: Runtime, where: str) -> None:
         logging.getLogger("toolrun.call").setLevel(logging.NOTSET)  # nothing else reports how calls ended

@@ -20,7 +20,7 @@ from toolrun.errors import CallError
 from toolrun.json import JSON
 from toolrun.runtime import Runtime
 from toolrun.scripts.source import Script
-from toolrun.sources.project import is_script
+from toolrun.sources.tool_files import is_script
 from toolrun.tools.context import Progress
 
 

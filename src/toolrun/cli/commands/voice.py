@@ -15,9 +15,9 @@ import click
 
 from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.options import Options, shared_options
-from toolrun.cli.output import Output, claim_stdout, complain, inform
+from toolrun.cli.output import Output, claim_stdout, complain, inform, near
 from toolrun.cli.turn import Display, model_options, model_settings, open_model
-from toolrun.clients.choice import Choice, choose
+from toolrun.clients.choice import Choice, choose, parse_model
 from toolrun.config.model import Config
 from toolrun.extra import missing
 from toolrun.redaction import Redactor
@@ -60,6 +60,8 @@ def command(
     everything else to stderr. With --stdin or --audio it ends after the last answer; otherwise at Ctrl-C or SIGTERM.
     """
     output = claim_stdout()
+    audio = tuple(path.absolute() for path in audio)  # the current directory is going to be that of the project
+    named = parse_model(model, "--model") if model else None
 
     async def listen(runtime: Runtime) -> None:
         await _import_packages()
@@ -72,7 +74,7 @@ def command(
         lines = _read_lines() if from_stdin or not has_input else None
         sources = Sources(audio, lines, microphone, broker)
         settings = model_settings(config, system)
-        choice = await asyncio.to_thread(choose, settings, os.environ, model)
+        choice = named if named is not None else await asyncio.to_thread(choose, settings, os.environ)
         client = await open_model(runtime, choice, settings)
         _announce(runtime, sources, config, choice)
         watching = asyncio.create_task(_tell_servers(runtime))
@@ -82,7 +84,7 @@ def command(
             watching.cancel()
             await asyncio.wait({watching})
 
-    run_with_tools(options, listen, ends_on_sigterm=True)
+    run_with_tools(options, listen, is_server=True)
 
 
 async def _import_packages() -> None:
@@ -112,7 +114,7 @@ async def _read_lines() -> AsyncIterator[str]:
 
 
 def _announce(runtime: Runtime, sources: Sources, config: Config, choice: Choice) -> None:
-    heard = [str(path) for path in sources.audio]
+    heard = [near(path) for path in sources.audio]
     if sources.lines is not None:
         heard.append("stdin")
     if sources.microphone:

@@ -19,7 +19,7 @@ from typing import Final
 
 from toolrun.json import dumps
 from toolrun.processes.sandbox import landlock
-from toolrun.processes.sandbox.plan import TEMPORARY, Plan, about, bare_plan, make_plan, pinned
+from toolrun.processes.sandbox.plan import TEMPORARY, Plan, about, bare_plan, make_plan, needs_stand_in, pinned
 from toolrun.processes.sandbox.policy import OFF, Policy
 from toolrun.processes.sandbox.private_files import private_files
 from toolrun.worker import DIRECTORY
@@ -70,7 +70,7 @@ def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporar
     if rung == "bubblewrap":
         policy = _pinned(policy)
         plan = make_plan(policy, abi, TEMPORARY, memory, has_namespaces=False, is_hiding=True)
-        return plan | {"supervised": False, "policy": about(policy, TEMPORARY, ["/"])}
+        return plan | {"supervised": False, "policy": about(policy, TEMPORARY, ["/", TEMPORARY])}
     has_namespaces = rung == "namespaces"
     policy = _pinned(policy) if has_namespaces else policy
     return make_plan(policy, abi, _place(temporary), memory, has_namespaces=has_namespaces, is_hiding=has_namespaces)
@@ -109,6 +109,10 @@ def _bubblewrap(policy: Policy, temporary: Path) -> Iterator[str]:
         if not name.startswith(("/proc", "/dev")):
             yield from ("--ro-bind-try", name, name)
     yield from ("--bind", str(temporary), str(TEMPORARY))
+    if needs_stand_in(policy, [str(TEMPORARY)]):
+        yield from ("--tmpfs", str(policy.directory), "--remount-ro", str(policy.directory))
+    else:
+        yield from ("--dir", str(policy.directory))
     for path in sorted({*policy.read, *policy.write, *policy.hidden, *policy.protected} - {Path("/")}):
         yield from _bind(path, policy)  # a directory before what is in it
     yield from ("--remount-ro", "/", "--chdir", str(policy.directory))

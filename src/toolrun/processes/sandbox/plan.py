@@ -134,6 +134,8 @@ def _mounts(policy: Policy, temporary: Path) -> Iterator[JSON]:
     for path in covered[:-1]:
         yield ["cover", path]
     yield ["put back", str(temporary), str(TEMPORARY), True]
+    if needs_stand_in(policy, covered):
+        yield ["stand in", str(policy.directory)]
     protected = {
         path for path in _existing(map(str, policy.protected)) if path not in writable and _is_below(path, writable)
     }
@@ -148,6 +150,16 @@ def _mounts(policy: Policy, temporary: Path) -> Iterator[JSON]:
             yield ["put back", path, path, path in writable]
     for target, link in _links(map(str, policy.read), covered):
         yield ["link", target, link]
+
+
+def needs_stand_in(policy: Policy, covered: Iterable[str]) -> bool:
+    """Whether an empty directory takes the place of the working directory, which is not to be seen and must be there.
+
+    One in which something else is put back is there anyway.
+    """
+    directory, granted = str(policy.directory), [str(path) for path in (*policy.read, *policy.write)]
+    is_there = _is_below(directory, granted) or any(is_below(path, directory) for path in (*granted, *covered))
+    return not is_there and _is_below(directory, covered)
 
 
 def pinned(policy: Policy) -> list[Path]:

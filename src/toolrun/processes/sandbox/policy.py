@@ -43,7 +43,7 @@ class Policy:
     section: str
     """The section of toolrun.toml that grants more: `tool.weather.permissions`."""
     directory: Path
-    """The working directory: that of the project."""
+    """The working directory. Being there grants nothing."""
     program: Path
     """The interpreter or program that is started."""
     read: tuple[Path, ...] = ()
@@ -78,6 +78,8 @@ class Territory:
     """What says how tools are run: toolrun.toml, the files with tools."""
     writable: tuple[Path, ...] = ()
     """What permissions let some process write, besides the project."""
+    directory: Path | None = None
+    """Where relative paths begin. None: in the root."""
 
 
 def make_policy(
@@ -96,7 +98,7 @@ def make_policy(
     return Policy(
         level=level,
         section=section,
-        directory=root,
+        directory=_working_directory(territory, root, level),
         program=program,
         read=_unique(read),
         write=_unique(write),
@@ -107,6 +109,13 @@ def make_policy(
         home=home,
         exposed=exposed,
     )
+
+
+def _working_directory(territory: Territory, root: Path, level: str) -> Path:
+    """The root, in the place of a directory that is hidden from every process."""
+    directory = root if territory.directory is None else territory.directory.resolve()
+    hidden = () if level == OFF else territory.hidden
+    return root if any(is_below(str(directory), str(it.resolve())) for it in hidden) else directory
 
 
 def interpreter_roots(interpreter: Path) -> tuple[Path, ...]:

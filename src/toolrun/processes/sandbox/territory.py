@@ -15,8 +15,11 @@ _NO_WRITING: Final = (".git/hooks", ".git/config")
 """What git runs for whoever uses it next."""
 
 
-def project_territory(config: Config, cache: Path) -> Territory:
-    """What toolrun remembers, the cache, toolrun.toml and files with secrets are hidden; tool files are protected."""
+def project_territory(config: Config, cache: Path, directory: Path | None = None) -> Territory:
+    """Relative paths begin in `directory`, by default in the root of the project.
+
+    What toolrun remembers, the cache, toolrun.toml and files with secrets are hidden; tool files are protected.
+    """
     root = config.root
     journal = root / Path(config.journal.path).expanduser()
     hidden = [cache, root / _OWN, *config.secret_files, *([config.path] if config.path is not None else [])]
@@ -25,7 +28,7 @@ def project_territory(config: Config, cache: Path) -> Territory:
     else:
         hidden += [journal.with_name(journal.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
     protected = [*_tool_places(config), *(root / name for name in (*_NO_WRITING, *config.mcp.files))]
-    return Territory(root, tuple(hidden), tuple(protected), tuple(_writable(config)))
+    return Territory(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory)
 
 
 def _writable(config: Config) -> Iterator[Path]:
