@@ -1,4 +1,4 @@
-"""What a shell offers at Tab: asked as the scripts of `toolrun completion` ask, and through a real bash."""
+"""What a shell offers at Tab: asked as the scripts of `toolrun completion` ask, and through real shells."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.console import TOOLRUN, run, toolrun, write_project
+from support.terminal import terminal
 
 TOOLS = '''
     import sys
@@ -126,9 +127,9 @@ def test_a_broken_project_says_nothing_into_the_shell(broken: str, project: Path
     ("typed", "offers"),
     [
         ("toolrun call set_light ro", ["room="]),
-        ("toolrun call set_light room=k", ["kitchen "]),
-        ("toolrun call photos.o", ["photos.one "]),
-        ("toolrun call play volume:=", ["1 ", "2 "]),
+        ("toolrun call set_light room=k", ["kitchen"]),
+        ("toolrun call photos.o", ["photos.one"]),
+        ("toolrun call play volume:=", ["1", "2"]),
     ],
 )
 def test_bash_gets_words_without_what_it_keeps_itself(typed: str, offers: list[str], project: Path) -> None:
@@ -142,11 +143,64 @@ def test_bash_gets_words_without_what_it_keeps_itself(typed: str, offers: list[s
     assert (done.stdout.split("|")[:-1], done.stderr) == (offers, "")
 
 
+SHELLS = {
+    "bash": (["--norc", "--noprofile", "-i"], 'eval "$(toolrun completion bash)"'),
+    "zsh": (["-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(toolrun completion zsh)"'),
+    "fish": (["--no-config", "-i"], "toolrun completion fish | source"),
+}
+LINES = {
+    "toolrun desc\t": "toolrun describe",
+    "FOO=1 toolrun call set_l\t": "FOO=1 toolrun call set_light",
+    "toolrun call set_light ro\tk\tle\t2": "toolrun call set_light room=kitchen level=2",
+    "toolrun call play volume:=1\t": "toolrun call play volume:=1",
+    'toolrun call set_light room="ki\t': "toolrun call set_light room=kitchen",
+    "toolrun call 'photos.o\t": "toolrun call photos.one",
+    "toolrun log --outcome inv\t": "toolrun log --outcome invalid_arguments",
+    "toolrun log --outcome=inv\t": "toolrun log --outcome=invalid_arguments",
+    "toolrun list --config my\t": "toolrun list --config my_file.toml",
+    "toolrun list --config=my\t": "toolrun list --config=my_file.toml",
+    'toolrun list --config "my\t': "toolrun list --config my_file.toml",
+    "toolrun list --config su\tin\t": "toolrun list --config sub_dir/inner.toml",
+    "toolrun init su\tx": "toolrun init sub_dir/x",
+    "toolrun nothing\t": "toolrun nothing",
+}
+"""What is typed, and the words that the shell then has, in which _ stands for a blank of a file name."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_completes_what_is_typed(shell: str, project: Path) -> None:
+    if (program := shutil.which(shell)) is None:
+        pytest.skip(f"{shell} is not installed")  # CI has bash only
+    (project / "my file.toml").touch()
+    (project / "sub dir").mkdir()
+    (project / "sub dir" / "inner.toml").touch()
+    options, setup = SHELLS[shell]
+    with terminal(program, *options, cwd=project, columns=200, env={"HOME": str(project)}) as shown:
+        shown.type(f'{setup}; echo is rea""dy')
+        shown.expect("is ready\n")
+        for typed, line in LINES.items():
+            shown.press(typed)
+            shown.press(" end")
+            shown.press("\x01")  # to the beginning of the line
+            shown.type("printf '<%s>' ")
+            words = [word.replace("my_", "my ").replace("sub_", "sub ") for word in line.split()]
+            shown.expect("".join(f"<{word}>" for word in (*words, "end")))
+
+
+def test_a_shell_without_toolrun_shows_nothing_and_completes_nothing(project: Path) -> None:
+    script = toolrun("completion", "bash", cwd=project).stdout
+    program = (
+        'eval "$1"; COMP_LINE="toolrun ca" COMP_POINT=10; _toolrun_completion /nowhere/toolrun; echo "${#COMPREPLY[@]}"'
+    )
+    done = run("/bin/bash", "-c", program, "bash", script, cwd=project)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script_and_can_read_it(shell: str, tmp_path: Path) -> None:
     """zsh and fish read it where they are installed; CI has bash only."""
     script = toolrun("completion", shell, cwd=tmp_path)
-    assert script.stdout.startswith(("#compdef toolrun\n", f"# Completion of toolrun for {shell}."))
+    assert script.stdout.startswith(f"# Completion of toolrun for {shell}.")
     assert "_TOOLRUN_LINE" in script.stdout
     if (program := shutil.which(shell)) is not None:
         (tmp_path / "script").write_text(script.stdout)

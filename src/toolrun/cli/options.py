@@ -71,6 +71,7 @@ def shared_options(envvar: str | None = None) -> Callable[[F], F]:
         config = click.option(
             "--config",
             metavar="PATH",
+            type=click.Path(),
             envvar=envvar,
             expose_value=False,
             callback=set_config,

@@ -63,7 +63,9 @@ class Found:
 @click.command(name="import")
 @click.argument("servers", nargs=-1)
 @click.option("--all", "wants_all", is_flag=True, help="Copy all new servers, except those with problems.")
-@click.option("--from", "source", metavar="FILE", help="Search this file instead of the usual places.")
+@click.option(
+    "--from", "source", metavar="FILE", type=click.Path(), help="Search this file instead of the usual places."
+)
 @click.option("--with-secrets", is_flag=True, help="Copy passwords and keys verbatim, not as ${VARIABLE}.")
 @click.option("--json", "as_json", is_flag=True, help="Print the servers as a JSON array.")
 @yes_option

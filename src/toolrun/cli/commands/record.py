@@ -17,7 +17,7 @@ RECORDABLE: Final = ("call", "ask", "chat", "voice", "serve")
 
 
 @click.command(name="record", context_settings={"allow_interspersed_args": False})
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND [ARGS]...")
 @click.option("--overwrite", is_flag=True, help="Begin a new recording. Default: an existing one is extended.")
 @click.option("--with-secrets", is_flag=True, help="Record the values of the project's secrets, too.")

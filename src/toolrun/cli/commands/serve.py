@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 @click.command(name="serve")
 @click.option("--http", metavar="[HOST:]PORT", help="Serve streamable HTTP on this address, instead of stdio.")
-@click.option("--unix", metavar="PATH", help="Serve HTTP on a UNIX socket that only you can use, without a token.")
+@click.option(
+    "--unix",
+    metavar="PATH",
+    type=click.Path(),
+    help="Serve HTTP on a UNIX socket that only you can use, without a token.",
+)
 @click.option(
     "--token",
     envvar="TOOLRUN_SERVE_TOKEN",
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     "--recording",
     "recordings",
     metavar="FILE",
+    type=click.Path(),
     multiple=True,
     help="Offer the tools of this recording instead, and play its calls. Repeatable.",
 )

@@ -9,15 +9,14 @@ _toolrun_completion() {
     fi
     while IFS=$'\t' read -r kind value help; do
         case "$kind" in
-            plain)
-                [[ $value == *[=/] ]] || value="$value "
-                COMPREPLY+=("${value#"$prefix"}")
-                ;;
-            file | dir)
-                compopt -o filenames +o nospace 2>/dev/null
-                COMPREPLY+=($(compgen -f -- "$word"))
-                ;;
+            plain) COMPREPLY+=("${value#"$prefix"}") ;;
+            file) compopt -o default 2>/dev/null ;; # what readline itself knows of files: blanks, quotes, ~
+            dir) compopt -o dirnames 2>/dev/null ;;
         esac
     done < <(_TOOLRUN_LINE="$line" "$1" 2>/dev/null)
+    # A value follows, so no blank.
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
 }
-complete -o nospace -F _toolrun_completion toolrun
+complete -F _toolrun_completion toolrun
