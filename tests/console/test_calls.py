@@ -29,6 +29,8 @@ async def test_a_call_of_another_client_appears_at_the_top(page: Page, address: 
     call(api, "dim", room="moving")
     await expect(rows.first).to_contain_text("moving")
     await expect(rows.nth(1)).to_contain_text("before")
+    total = api.get("/api/calls", params={"limit": 1}).json()["total"]
+    await expect(page.locator(".foot")).to_contain_text(f"{total:,} calls")
 
 
 async def test_a_paused_list_stands_still_and_says_how_many_are_new(
@@ -121,7 +123,7 @@ async def test_of_a_long_list_only_the_rows_on_the_screen_are_made(
     await expect(rows.first).to_contain_text("room 419")
     assert await rows.count() < 80
     await page.locator(".tablebox").evaluate("box => box.scrollTo(0, box.scrollHeight)")
-    await expect(page.locator(".foot")).to_contain_text("400 read")
+    await expect(page.locator(".foot")).to_contain_text("400 of ")
     await page.locator(".tablebox").evaluate("box => box.scrollTo(0, box.scrollHeight)")
     await expect(page.get_by_text("room 15", exact=True).first).to_be_attached()
     assert await rows.count() < 80

@@ -24,6 +24,9 @@ async def test_the_model_answers_and_its_calls_can_be_watched(page: Page, addres
     await expect(made.get_by_label("Result as text")).to_contain_text('"level": 40')
     await expect(page).to_have_url(re.compile("#/chat/.+"))
 
+    kept = page.get_by_role("complementary", name="This conversation")
+    await expect(kept.get_by_role("link", name="how bright is the office?").first).to_be_visible()
+
     await page.reload()
     await expect(said).to_contain_text("how bright is the office?")
     await expect(said.locator("details.tc")).to_contain_text("dim")

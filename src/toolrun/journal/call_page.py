@@ -118,6 +118,17 @@ def page_of_calls(
     return calls, None if end is None else f"{end[0]}-{end[1]}"
 
 
+def count_of_calls(connection: sqlite3.Connection, wanted: CallFilter) -> int | None:
+    """How many calls are wanted; None for a search, which stops before it has seen all of them."""
+    if wanted.text or wanted.consumer:
+        return None
+    where, values = _conditions(wanted, "")
+    count: int = connection.execute(
+        sql("count_calls_where").format(where=" AND ".join(where) or "1"), values
+    ).fetchone()[0]
+    return count
+
+
 def _conditions(wanted: CallFilter, before: str) -> tuple[list[str], dict[str, object]]:
     """Those for which there are indexes."""
     where, values = [], dict[str, object]()
@@ -198,19 +209,17 @@ def outcomes_over_time(
 ) -> list[TimeSpan]:
     """One slot for each `step` microseconds."""
     slots = [TimeSpan() for _ in range(max(1, -(-(until - since) // step)))]
-    for at, state, error_kind, settled_as, run_us, is_repaired in connection.execute(
-        sql("outcomes_between"), (since, until, tool)
-    ):
-        number = (at - since) // step
+    rows = connection.execute(sql("outcomes_over_time"), (since, until, step, tool))
+    for number, state, error_kind, settled_as, count, repaired, times, busy_us, longer in rows:
         slot = slots[number]
-        slot.outcomes[outcome_of(state, error_kind, settled_as)] += 1
-        slot.repaired += is_repaired
-        if run_us is not None and state != CallState.REFUSED:
-            slot.run_us.append(run_us)
-            if at + run_us <= since + (number + 1) * step:
-                slot.busy_us += run_us
-            else:
-                _spread(slots, number, at - since, run_us, step)
+        slot.outcomes[outcome_of(state, error_kind, settled_as)] += count
+        slot.repaired += repaired
+        if times is None or state == CallState.REFUSED:
+            continue
+        slot.run_us += map(int, times.split(","))
+        slot.busy_us += busy_us or 0
+        for begin, run_us in (map(int, it.split()) for it in (longer or "").split(",") if it):
+            _spread(slots, number, begin - since, run_us, step)
     return slots
 
 

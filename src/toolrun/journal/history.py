@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import time_ns
 from typing import Final
@@ -18,16 +17,17 @@ from toolrun.journal.call_page import (
     CallSummary,
     TimeSpan,
     ToolGlance,
+    count_of_calls,
     glance_at_tools,
     outcomes_over_time,
     page_of_calls,
-    percentile,
 )
 from toolrun.journal.call_record import CallState, destination_key, show_id
 from toolrun.journal.database import explained, open_reader
 from toolrun.journal.kept_conversation import KeptConversation, kept_conversation
 from toolrun.journal.liveness import LockFile, is_reaped
 from toolrun.journal.statements import sql
+from toolrun.journal.tool_statistics import ToolStatistics, statistics_by_tool
 from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.text import close_names, shown_name
 
@@ -132,23 +132,6 @@ class PastCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStatistics:
-    """What the calls of one tool were like."""
-
-    tool: str
-    calls: int
-    failed: int
-    p50_us: int
-    p95_us: int
-    p99_us: int
-    repairs: Mapping[str, int]
-    """How often each reason for a repair occurred."""
-    slowest: tuple[int, int] = (0, 0)
-    """Microseconds, and the call."""
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Gap:
     """Calls of one process that are not on record, and why."""
 
@@ -176,18 +159,6 @@ class PastConversation:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSummary:
-    """One conversation of a list."""
-
-    name: str
-    consumer: str
-    model: str
-    created_at: int
-    updated_at: int
-    messages: int
-
-
 class History:
     """A journal that is being read."""
 
@@ -206,6 +177,10 @@ class History:
         """The newest calls that are wanted, and where the next page starts. Raises ValueError for a wrong `before`."""
         return page_of_calls(self._connection, wanted, before, limit)
 
+    def count(self, wanted: CallFilter) -> int | None:
+        """How many calls are wanted; None if that would have to be searched for."""
+        return count_of_calls(self._connection, wanted)
+
     def glance(self) -> dict[str, ToolGlance]:
         """What is known of the calls of each tool without looking at each."""
         return glance_at_tools(self._connection)
@@ -218,10 +193,14 @@ class History:
         """Whether the process with that row is there."""
         return self._locks.is_alive(process)
 
-    def conversations(self, limit: int) -> list[ConversationSummary]:
-        """Those that were used last, the newest first."""
-        rows = self._connection.execute(sql("recent_conversations"), (limit,))
-        return [ConversationSummary(*row) for row in rows]
+    def conversations(self, limit: int = _ALL) -> list[KeptConversation]:
+        """Those that can be continued, the one that was used last first."""
+        return [kept_conversation(row) for row in self._connection.execute(sql("conversations"), (limit,))]
+
+    def count_conversations(self) -> int:
+        """How many can be continued."""
+        count: int = self._connection.execute(sql("count_conversations")).fetchone()[0]
+        return count
 
     def messages(self, conversation: str) -> list[tuple[str, str, int]]:
         """Role, body and time of each message."""
@@ -302,37 +281,13 @@ class History:
             return f"{name} is in use by {'another process' if row is None else f'process {row[1]}'}"
         return None
 
-    def kept_conversations(self) -> list[KeptConversation]:
-        """Those that can be continued, the one that was used last first."""
-        return [kept_conversation(row) for row in self._connection.execute(sql("kept_conversations"))]
-
     def unknown_conversation(self, name: str) -> str:
         """What to tell somebody who names a conversation that is not there."""
         return unknown_conversation(self._connection, name)
 
     def statistics(self, since: int = 0, tool: str = "") -> list[ToolStatistics]:
-        """By tool, the most used first. Sorted here: window functions take five times as long."""
-        durations: defaultdict[str, list[int]] = defaultdict(list)
-        outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        repairs: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        slowest: dict[str, tuple[int, int]] = {}
-        failed: Counter[str] = Counter()
-        rows = self._connection.execute(sql("durations"), (since, tool))
-        for name, state, error_kind, run_us, repaired, id, settled_as in rows:
-            failed[name] += state not in (CallState.DONE, CallState.STARTED) and settled_as != "done"
-            outcomes[name]["ok" if state == CallState.DONE else error_kind or state] += 1
-            if run_us is not None and state != CallState.REFUSED:
-                durations[name].append(run_us)
-                slowest[name] = max(slowest.get(name, (0, 0)), (run_us, id))
-            if repaired is not None:
-                repairs[name].update(_reasons(repaired))
-        found = []
-        for name, outcome in outcomes.items():
-            times, total = sorted(durations[name]), outcome.total()
-            p50, p95, p99 = (percentile(times, part) for part in (0.50, 0.95, 0.99))
-            worst = slowest.get(name, (0, 0))
-            found.append(ToolStatistics(name, total, failed[name], p50, p95, p99, repairs[name], worst, outcome))
-        return sorted(found, key=lambda it: (-it.calls, it.tool))
+        """By tool, the most used first."""
+        return statistics_by_tool(self._connection, since, tool)
 
 
 def unknown_conversation(connection: sqlite3.Connection, name: str) -> str:
@@ -371,8 +326,3 @@ def _parsed(text: str | None) -> JSON:
     except JSONDecodeError:  # it was cut
         return text
     return value
-
-
-def _reasons(repairs: str) -> list[str]:
-    value = _parsed(repairs)
-    return [str(it.get("reason")) for it in value if isinstance(it, dict)] if isinstance(value, list) else []

@@ -23,6 +23,7 @@ class KeptConversation:
     created_at: int
     """In microseconds since 1970, as `updated_at`."""
     updated_at: int
+    messages: int
     questions: int
     first_question: str
 
@@ -31,9 +32,9 @@ class KeptConversation:
 
 
 def kept_conversation(row: Sequence[Any]) -> KeptConversation:
-    """From a row of `kept_conversations`, whose last column is the first question as a message."""
-    name, model, consumer, created_at, updated_at, questions, message = row
-    return KeptConversation(name, model, consumer, created_at, updated_at, questions, _words_of(message))
+    """From a row of `conversations`, whose last column is the first question as a message."""
+    name, model, consumer, created_at, updated_at, messages, questions, message = row
+    return KeptConversation(name, model, consumer, created_at, updated_at, messages, questions, _words_of(message))
 
 
 def _words_of(message: str | None) -> str:

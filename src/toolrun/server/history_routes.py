@@ -9,7 +9,9 @@ from typing_extensions import TypedDict  # pydantic, which needs it, brings it
 
 from toolrun.journal.call_page import OUTCOMES, CallFilter, TimeSpan, percentile
 from toolrun.journal.call_record import read_id, show_id
-from toolrun.journal.history import History, PastCall, ToolStatistics
+from toolrun.journal.history import History, PastCall
+from toolrun.journal.kept_conversation import KeptConversation
+from toolrun.journal.tool_statistics import ToolStatistics
 from toolrun.json import JSONDecodeError, loads
 from toolrun.server.api_state import ApiState
 from toolrun.server.call_view import CallDetail, CallRow, view_call, view_row
@@ -36,6 +38,8 @@ class CallsAnswer(TypedDict):
     calls: list[CallRow]
     next: str | None
     """What to send as `before` for the next page; null at the end. A search may find nothing on a page."""
+    total: int | None
+    """How many there are on all pages, on the first one; null on others, and for a search (`q`, `consumer`)."""
 
 
 class SlowestCall(TypedDict):
@@ -92,12 +96,17 @@ class ConversationView(TypedDict):
     created_at: int
     updated_at: int
     messages: int
+    questions: int
+    first_question: str
+    """The beginning of it."""
 
 
 class ConversationsAnswer(TypedDict):
     """Those that were used last, the newest first."""
 
     conversations: list[ConversationView]
+    total: int
+    """How many there are, also beyond `limit`."""
 
 
 class MessageView(TypedDict):
@@ -187,7 +196,8 @@ class _HistoryRoutes:
                 calls, more = history.page(wanted, asked["before"] or "", asked["limit"])
             except ValueError as error:
                 raise RequestError(400, f"before: {error}") from None
-            return {"calls": [view_row(it, history.is_alive) for it in calls], "next": more}
+            total = None if asked["before"] else history.count(wanted)
+            return {"calls": [view_row(it, history.is_alive) for it in calls], "next": more, "total": total}
 
         return await self._read(look)
 
@@ -212,20 +222,9 @@ class _HistoryRoutes:
         return _view_series(slots, since, step, now)
 
     async def conversations(self, request: ApiRequest) -> ConversationsAnswer:
-        found = await self._read(lambda history: history.conversations(request.query["limit"]))
-        return {
-            "conversations": [
-                {
-                    "id": it.name,
-                    "consumer": it.consumer,
-                    "model": it.model,
-                    "created_at": it.created_at,
-                    "updated_at": it.updated_at,
-                    "messages": it.messages,
-                }
-                for it in found
-            ]
-        }
+        limit = request.query["limit"]
+        found, total = await self._read(lambda it: (it.conversations(limit), it.count_conversations()))
+        return {"conversations": [_view_conversation(it) for it in found], "total": total}
 
     async def conversation(self, request: ApiRequest) -> ConversationAnswer:
         id = request.parts["id"]
@@ -254,6 +253,19 @@ def find_call(history: History, shown: str) -> PastCall:
     if call is None:
         raise RequestError(404, f"there is no call {shown_name(shown)} in the journal; ids are like 17-204")
     return call
+
+
+def _view_conversation(it: KeptConversation) -> ConversationView:
+    return {
+        "id": it.conversation,
+        "consumer": it.consumer,
+        "model": it.model,
+        "created_at": it.created_at,
+        "updated_at": it.updated_at,
+        "messages": it.messages,
+        "questions": it.questions,
+        "first_question": it.first_question,
+    }
 
 
 def _view_statistics(it: ToolStatistics) -> ToolStatisticsView:

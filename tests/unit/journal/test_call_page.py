@@ -15,6 +15,7 @@ from toolrun.journal import call_page
 from toolrun.journal.call_page import (
     OUTCOMES,
     CallFilter,
+    count_of_calls,
     glance_at_tools,
     outcome_of,
     outcomes_over_time,
@@ -51,7 +52,7 @@ def add(
     state: str = "done",
     error_kind: str | None = None,
     settled_as: str | None = None,
-    run_us: int = 10,
+    run_us: int | None = 10,
     **more: object,
 ) -> None:
     values = {
@@ -177,3 +178,25 @@ def test_outcomes_over_time_know_how_busy_each_span_was(journal: sqlite3.Connect
     assert (dict(first.outcomes), first.repaired, first.run_us, first.busy_us) == ({"ok": 2}, 1, [10, 50], 30)
     assert (dict(second.outcomes), second.run_us, second.busy_us) == ({"timeout": 1, "refused": 1}, [1], 31)
     assert outcomes_over_time(journal, 100, 300, 100, "remove")[0].outcomes == {}
+
+
+def test_calls_that_run_on_over_several_spans_keep_each_of_them_busy(journal: sqlite3.Connection) -> None:
+    add(journal, 1, 150, run_us=200)
+    add(journal, 2, 190, run_us=10)  # just to the end of its span
+    add(journal, 3, 190, run_us=11)
+    add(journal, 4, 390, run_us=1000)  # beyond the last span
+    add(journal, 5, 200, state="started", run_us=None)
+    add(journal, 6, 210, state="in_doubt", error_kind="timeout", settled_as="done", run_us=5)
+    spans = outcomes_over_time(journal, 100, 400, 100)
+    assert [it.busy_us for it in spans] == [70, 106, 60]
+    assert [sorted(it.run_us) for it in spans] == [[10, 11, 200], [5], [1000]]
+    assert [dict(it.outcomes) for it in spans] == [{"ok": 3}, {"running": 1, "ok": 1}, {"ok": 1}]
+
+
+def test_the_calls_of_a_list_are_counted_and_those_of_a_search_are_not(journal: sqlite3.Connection) -> None:
+    for id in range(1, 8):
+        add(journal, id, id, tool=1 + id % 2)
+    assert count_of_calls(journal, CallFilter()) == 7
+    assert count_of_calls(journal, CallFilter(tool="add", since=3)) == 2
+    assert count_of_calls(journal, CallFilter(outcome="failed")) == 0
+    assert count_of_calls(journal, CallFilter(text="x")) is None

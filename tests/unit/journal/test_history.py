@@ -68,13 +68,14 @@ def test_a_call_that_runs_or_was_settled_as_done_has_not_failed(journal: Journal
 def test_statistics_are_by_tool_the_most_used_first_and_can_be_narrowed(journal: Journal) -> None:
     done = Ending(CallState.DONE, 5, "1")
     repaired = '[{"reason":"read as JSON"},{"reason":"renamed"}]'
+    add(journal, done, "rare", age=7200, repairs='[{"reason":"cut')
     add(journal, done, "rare", age=3600)
     for _ in range(3):
         add(journal, done, "common", repairs=repaired)
     add(journal, done, "common", age=3600)
     journal.flush()
     with open_history(journal.path) as history:
-        assert [(it.tool, it.calls, it.failed) for it in history.statistics()] == [("common", 4, 0), ("rare", 1, 0)]
+        assert [(it.tool, it.calls, it.failed) for it in history.statistics()] == [("common", 4, 0), ("rare", 2, 0)]
         assert history.statistics()[0].repairs == {"read as JSON": 3, "renamed": 3}
         assert [it.tool for it in history.statistics(tool="rare")] == ["rare"]
         (lately,) = history.statistics(since=history.calls()[2].at)

@@ -36,6 +36,7 @@ async def test_calls_are_listed_as_soon_as_they_are_answered(api: Asked) -> None
     page = await api.get("/api/calls", limit=2)
     assert [(it["outcome"], it["arguments"]) for it in page["calls"]] == [("refused", '{"a":"x"}'), ("ok", '{"a":4}')]
     rest = await api.get("/api/calls", limit=500, before=page["next"])
+    assert (page["total"], rest["total"]) == (6, None)
     assert ([it["arguments"] for it in rest["calls"]], rest["next"]) == ([f'{{"a":{n}}}' for n in (3, 2, 1, 0)], None)
     assert [it["error_kind"] for it in (await api.get("/api/calls", outcome="refused"))["calls"]] == [
         "invalid_arguments"

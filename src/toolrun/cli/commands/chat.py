@@ -319,7 +319,7 @@ class Chat:
 def _list(options: Options, *, as_json: bool) -> None:
     """The conversations that can be continued."""
     with past_calls(options) as history:
-        kept = history.kept_conversations()
+        kept = history.conversations()
     output = claim_stdout()
     if as_json:
         output.json([it.to_dict() for it in kept])

@@ -12,7 +12,7 @@ from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain
 from toolrun.cli.past import Moment, duration_of, gap_of, past_calls
 from toolrun.journal.call_record import show_id
-from toolrun.journal.history import ToolStatistics
+from toolrun.journal.tool_statistics import ToolStatistics
 from toolrun.json import JSON
 
 _BAR: Final = "▏▎▍▌▋▊▉█"

@@ -193,15 +193,36 @@ WHERE call.state <> 'done' AND call.state <> 'started' AND call.settled_as IS NO
 SELECT tool.name, recent.run_us FROM (SELECT tool, run_us, state FROM call ORDER BY at DESC LIMIT ?) AS recent
 JOIN tool ON tool.id = recent.tool WHERE recent.state = 'done' AND recent.run_us IS NOT NULL;
 
--- name: outcomes_between
-SELECT call.at, call.state, call.error_kind, call.settled_as, call.run_us, call.repairs IS NOT NULL
-FROM call
-WHERE call.at >= ?1 AND call.at < ?2 AND (?3 = '' OR call.tool IN (SELECT id FROM tool WHERE name = ?3));
+-- name: count_calls_where
+SELECT count(*) FROM call WHERE {where};
 
--- name: durations
-SELECT tool.name, call.state, call.error_kind, call.run_us, call.repairs, call.id, call.settled_as
-FROM call JOIN tool ON tool.id = call.tool
-WHERE call.at >= ?1 AND (?2 = '' OR tool.name = ?2);
+-- name: outcomes_over_time
+-- By span. Of the calls that ran on beyond the span in which they began, beginning and duration.
+SELECT slot, state, error_kind, settled, count(*), sum(is_repaired), group_concat(run_us),
+  sum(CASE WHEN run_us <= rest THEN run_us END),
+  group_concat(CASE WHEN run_us > rest THEN at || ' ' || run_us END)
+FROM (
+  SELECT (at - ?1) / ?3 AS slot, state, error_kind, CASE WHEN state = 'in_doubt' THEN settled_as END AS settled,
+    repairs IS NOT NULL AS is_repaired, run_us, at, ?3 - (at - ?1) % ?3 AS rest
+  FROM call
+  WHERE at >= ?1 AND at < ?2 AND (?4 = '' OR tool IN (SELECT id FROM tool WHERE name = ?4))
+)
+GROUP BY slot, state, error_kind, settled;
+
+-- name: calls_by_outcome
+-- `settled_as` stands behind what may be long: it is read only where it says something.
+SELECT tool.name, found.state, found.error_kind, found.settled, found.calls, found.times, found.longest, found.id
+FROM (
+  SELECT tool, state, error_kind, CASE WHEN state = 'in_doubt' THEN settled_as END AS settled,
+    count(*) AS calls, group_concat(run_us) AS times, max(run_us) AS longest, id
+  FROM call
+  WHERE at >= ?1 AND (?2 = '' OR tool IN (SELECT id FROM tool WHERE name = ?2))
+  GROUP BY tool, state, error_kind, settled
+) AS found JOIN tool ON tool.id = found.tool;
+
+-- name: repairs_since
+SELECT tool.name, call.repairs FROM call JOIN tool ON tool.id = call.tool
+WHERE call.repairs IS NOT NULL AND call.at >= ?1 AND (?2 = '' OR tool.name = ?2);
 
 -- name: process_of
 SELECT id, pid, consumer, version, started_at, ended_at FROM process WHERE id = ?;
@@ -250,13 +271,18 @@ SELECT name, model, process FROM conversation
 WHERE consumer = ? AND EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
 ORDER BY updated_at DESC, id DESC;
 
--- name: kept_conversations
+-- name: conversations
 SELECT name, model, consumer, created_at, updated_at,
+  (SELECT count(*) FROM message WHERE conversation = conversation.id),
   (SELECT count(*) FROM message WHERE conversation = conversation.id AND role = 'question'),
   (SELECT body FROM message WHERE conversation = conversation.id AND role = 'question' ORDER BY seq LIMIT 1)
 FROM conversation
 WHERE EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
-ORDER BY updated_at DESC, id DESC;
+ORDER BY updated_at DESC, id DESC LIMIT ?;
+
+-- name: count_conversations
+SELECT count(*) FROM conversation
+WHERE EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id);
 
 -- name: conversation_names
 -- One without messages, such as that of an utterance that was answered, cannot be continued.
@@ -266,13 +292,6 @@ ORDER BY updated_at DESC LIMIT ?;
 
 -- name: conversation_model
 SELECT model FROM conversation WHERE name = ?;
-
--- name: recent_conversations
-SELECT conversation.name, consumer, model, created_at, updated_at,
-  (SELECT count(*) FROM message WHERE message.conversation = conversation.id) AS messages
-FROM conversation
-WHERE EXISTS (SELECT 1 FROM message WHERE message.conversation = conversation.id)
-ORDER BY updated_at DESC, conversation.id DESC LIMIT ?;
 
 -- name: messages_of_name
 SELECT role, body, at FROM message

@@ -3,7 +3,7 @@
 import { get, words } from "./api.js";
 import { Drawer, RunningDrawer } from "./call_drawer.js";
 import { Bars } from "./call_bars.js";
-import { brief, count, seconds } from "./format.js";
+import { brief, count, plural, seconds } from "./format.js";
 import { rowKeys, useKeys } from "./keys.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { on, onResume } from "./live.js";
@@ -26,7 +26,7 @@ const SPANS = { "1": "Last hour", "24": "Last 24 hours", "168": "Last 7 days", "
 const FILTERS = ["q", "tool", "outcome", "consumer", "conversation", "hours"];
 
 /** The list, kept while another page is shown. */
-const list = signal({ key: "", rows: /** @type {CallRow[]} */ ([]), next: /** @type {string | null} */ (null), isWhole: false, problem: "" });
+const list = signal({ key: "", rows: /** @type {CallRow[]} */ ([]), next: /** @type {string | null} */ (null), total: /** @type {number | null} */ (null), isWhole: false, problem: "" });
 
 export function Page() {
   const { id, query } = route.value;
@@ -88,7 +88,7 @@ function useRows(filters, paused) {
     };
   }, [key]);
   useEffect(() => gather(async () => {
-    const found = await newest(isWanted.current);
+    const { rows: found, total } = await newest(isWanted.current);
     const known = new Map(list.value.rows.map((row, at) => [row.id, at]));
     const rows = list.value.rows.slice();
     /** @type {CallRow[]} */
@@ -99,7 +99,7 @@ function useRows(filters, paused) {
       else rows[at] = row;
     }
     const isShown = atTop.current && !isPaused.current;
-    list.value = { ...list.value, rows: isShown ? mergedRows(rows, added) : rows };
+    list.value = { ...list.value, total, rows: isShown ? mergedRows(rows, added) : rows };
     if (!isShown && added.length) setPending((before) => mergedRows(before, added));
   }), []);
   useEffect(() => {
@@ -124,9 +124,10 @@ function gather(look) {
   };
 }
 
-/** @param {Record<string, string>} filters @returns {Promise<CallRow[]>} */
+/** @param {Record<string, string>} filters @returns {Promise<{rows: CallRow[], total: number | null}>} */
 async function newest(filters) {
-  return (await get("/api/calls", { ...question(filters), limit: PAGE })).calls.map(readRow);
+  const { calls, total } = await get("/api/calls", { ...question(filters), limit: PAGE });
+  return { rows: calls.map(readRow), total };
 }
 
 /** @param {CallRow[]} rows @param {CallRow[]} added the newer ones, in any order @returns {CallRow[]} */
@@ -155,7 +156,7 @@ function progressText({ progress, phase }) {
 async function readFirst(key, filters, stop) {
   try {
     const found = await get("/api/calls", { ...question(filters), limit: PAGE }, stop);
-    list.value = { key, rows: found.calls.map(readRow), next: found.next, isWhole: true, problem: "" };
+    list.value = { key, rows: found.calls.map(readRow), next: found.next, total: found.total, isWhole: true, problem: "" };
   } catch (error) {
     if (!stop.aborted) list.value = { ...list.value, problem: words(error) };
   }
@@ -261,9 +262,16 @@ function Nothing({ isFiltered }) {
     <a class="btn primary" href="#/try"><${Icon} name="try" />Try a tool</a><//></div>`;
 }
 
+/** How many calls there are. @param {number} shown */
+function number(shown) {
+  const { next, total } = list.value;
+  if (next) return total === null ? `${count(shown)} read; scroll for more` : `${count(shown)} of ${plural(total, "call")}`;
+  return plural(Math.max(shown, total ?? 0), "call");
+}
+
 /** @param {{rows: CallRow[]}} props */
 function Foot({ rows }) {
   const asked = (approvals.value ?? []).filter((it) => it.state === "pending").length;
-  return html`<div class="foot"><span>${count(rows.length)}${list.value.next ? " read; scroll for more" : rows.length === 1 ? " call" : " calls"}</span>${asked > 0 && html`<a href="#/effects">${asked} waiting for approval</a>`}
+  return html`<div class="foot"><span>${number(rows.length)}</span>${asked > 0 && html`<a href="#/effects">${asked} waiting for approval</a>`}
     <span class="push not-phone"><kbd>j</kbd> <kbd>k</kbd> move <kbd>/</kbd> filter <kbd>Esc</kbd> close</span></div>`;
 }

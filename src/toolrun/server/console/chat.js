@@ -203,6 +203,6 @@ function Aside({ model }) {
   return html`<aside class="aside" aria-label="This conversation">
     <section class="sect"><h2>This conversation</h2><dl class="meta"><dt>Model</dt><dd>${model}</dd>${id && html`<dt>Name</dt><dd><code>${id}</code></dd>`}<dt>Calls</dt><dd>${count(calls)}</dd>${tokens && html`<dt>Tokens</dt><dd>${count(tokens.input_tokens ?? 0)} in, ${count(tokens.output_tokens ?? 0)} out</dd>`}</dl>
       ${id && html`<a href=${href("calls", "", { conversation: id })}>Its calls in the list</a>`}</section>
-    ${stored.length > 0 && html`<section class="sect"><h2>Kept conversations</h2><ul class="plain">${stored.slice(0, 20).map((it) => html`<li key=${it.id}><a href=${href("chat", it.id)} aria-current=${it.id === id ? "true" : undefined}>${it.id}</a> <span class="dim">${it.model ?? ""}</span></li>`)}</ul></section>`}
+    ${stored.length > 0 && html`<section class="sect"><h2>Kept conversations</h2><ul class="plain">${stored.slice(0, 20).map((it) => html`<li key=${it.id}><a href=${href("chat", it.id)} aria-current=${it.id === id ? "true" : undefined}>${visible(it.first_question || it.id)}</a> <span class="dim">${it.model ?? ""}</span></li>`)}</ul></section>`}
   </aside>`;
 }
