@@ -49,6 +49,17 @@ async def test_a_paused_list_stands_still_and_says_how_many_are_new(
     await expect(rows.first).to_contain_text("later")
 
 
+async def test_what_a_tool_logged_is_shown_with_its_call(page: Page, address: str, api: httpx2.Client) -> None:
+    await page.goto(f"{address}#/try/vague")
+    await page.get_by_role("region", name="Arguments as a form").get_by_label("name").fill("lamp")
+    await page.get_by_role("button", name="Run Ctrl").click()
+    result = page.get_by_role("region", name="Result of vague")
+    await expect(result.get_by_label("Log", exact=True)).to_contain_text("asking for <b>lamp</b>")
+    await result.get_by_role("link", name=re.compile(r"\d+-\d+")).click()
+    log = page.get_by_role("complementary", name="Call").get_by_role("list", name="Log")
+    await expect(log).to_contain_text("warning asking for <b>lamp</b>")
+
+
 async def test_the_list_is_filtered_by_text_outcome_and_tool(page: Page, address: str, api: httpx2.Client) -> None:
     call(api, "dim", room="needle")
     call(api, "vague", name="needle")

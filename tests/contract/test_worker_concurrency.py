@@ -226,7 +226,7 @@ def test_a_cancelled_async_call_ends_and_is_answered(worker: WorkerProcess) -> N
     raised, _ = worker.failure()
     assert raised[0] == "asyncio.exceptions.CancelledError"
     records = [json.loads(line) for line in worker.end()[1].splitlines()]
-    assert {"level": "info", "message": "ended", "fields": {}} in records
+    assert {"level": "info", "message": "ended", "fields": {}, "call": 1} in records
 
 
 def test_a_call_that_is_cancelled_before_it_began_is_answered(worker: WorkerProcess) -> None:

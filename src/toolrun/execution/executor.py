@@ -40,7 +40,7 @@ from toolrun.logger import get_logger, hold_secrets
 from toolrun.processes.dumpable import forbid_dumps
 from toolrun.result import ToolCall, ToolResult
 from toolrun.text import shown_name
-from toolrun.tools.context import Arguments, Call, CallKey, OnProgress, ToolContext, current_call
+from toolrun.tools.context import Arguments, Call, CallKey, OnProgress, ToolContext, current_call, tool_logger
 from toolrun.tools.manager import ToolManager
 from toolrun.tools.protocol import Tool
 from toolrun.tools.trace import Tracer
@@ -260,7 +260,7 @@ class ToolExecutor:
             secrets={name: self._secrets[name] for name in settings.secrets if name in self._secrets},
             manager=self.manager,
             model=self.model,
-            logger=get_logger(f"toolrun.tool.{name}"),
+            logger=tool_logger(name),
             call=call,
         )
 

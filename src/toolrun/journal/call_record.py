@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from toolrun.result import ID_BITS
 from toolrun.result import show_id as show_id
+from toolrun.tools.call_log import CallLog
 
 MORE: Final = "…"
 """In place of the names of arguments that are not on record, because there were too many."""
@@ -90,6 +91,8 @@ class CallRecord:
     conversation: int | None = None
     approval: int | None = None
     """The answer by which it was made, if somebody was asked."""
+    log: CallLog | None = None
+    """What the tool logged, if anything."""
     consumer = ""
     attempt = 1
     is_required = False

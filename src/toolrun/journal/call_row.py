@@ -109,6 +109,10 @@ class CallRows:
         for record in records:
             if record.ending is not None and record.ending.answer is not None:
                 self._keep_answer(connection, record.id, record.ending.answer)
+            if record.ending is not None and record.log is not None:
+                lines = [(it.after_us, it.level, self.text(it.text)) for it in record.log.lines()]
+                rows = [(record.id, number, *line) for number, line in enumerate(lines)]
+                connection.executemany(sql("add_log_line"), rows)
 
     # The usual calls. Each of these returns the ones that have to be written in the other way.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import time_ns
@@ -30,6 +30,7 @@ from toolrun.journal.statements import sql
 from toolrun.journal.tool_statistics import ToolStatistics, statistics_by_tool
 from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.text import close_names, shown_name
+from toolrun.tools.call_log import LogLine
 
 _KNOWN: Final = 1000
 """Conversations among which a misspelt one is looked for."""
@@ -205,6 +206,12 @@ class History:
     def messages(self, conversation: str) -> list[tuple[str, str, int]]:
         """Role, body and time of each message."""
         return self._connection.execute(sql("messages_of_name"), (conversation,)).fetchall()
+
+    def log_lines(self, id: int) -> list[LogLine]:
+        """What the tool logged while the call ran."""
+        with suppress(sqlite3.OperationalError):  # an older file, which nobody can bring up to date
+            return [LogLine(*row) for row in self._connection.execute(sql("log_lines"), (id,))]
+        return []
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -132,6 +132,8 @@ class CallRecorder:
             return
         result.record = (record.id, call.given_key)
         ending = self._ending(call, prepared, result, took_us - record.queued_us)
+        if call.log is not None:
+            record.log = call.log
         if call.on_late_end is None:  # it has neither effects nor a key, as most calls
             self._end(record, ending)
             return
@@ -156,6 +158,7 @@ class CallRecorder:
             and prepared is not None
             and call.sent is None
             and call.parent is None
+            and call.log is None
             and result.rendered is None
             and type(known := prepared.recorded) is ToolRow
             and (arguments := _short_text(call.arguments)) is not None
@@ -227,6 +230,8 @@ class CallRecorder:
             record.approval = call.approval
         if call.dropped:
             record.dropped = _text(normalise(call.dropped))
+        if call.log is not None:
+            record.log = call.log
         if call.parent is not None and isinstance(call.parent.record, CallRecord):
             record.parent = call.parent.record.id
         if (conversation := current_conversation.get()) is not None:

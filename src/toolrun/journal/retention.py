@@ -43,22 +43,23 @@ class Retention:
         for statement in ("end_conversations_of_old_utterances", "delete_old_utterances"):  # nobody goes on with those
             connection.execute(sql(statement), (now - _DAY,))
         connection.execute(sql("delete_old_approvals"), (now - int(self.days * _DAY), now, _STEP))
-        if self._change(connection, "forget_old_keys", now - int(self.key_days * _DAY)) == _STEP:
+        if self._change(connection, ("forget_old_keys", "delete_answer"), now - int(self.key_days * _DAY)) == _STEP:
             return True
         is_too_large = _size(connection) > self.max_bytes
         before = now if is_too_large else now - int(self.days * _DAY)
-        deleted = self._change(connection, "delete_old_calls", before)
+        deleted = self._change(connection, ("delete_old_calls", "delete_answer", "delete_log_lines"), before)
         has_deleted = self._delete_conversations(connection, before) or deleted > 0
         if deleted == _STEP or (is_too_large and has_deleted):
             return True
         connection.execute(sql("note_upkeep"), (_TASK, now))
         return False
 
-    def _change(self, connection: sqlite3.Connection, statement: str, before: int) -> int:
-        """One step. The answers of the calls that it finds go, too. Returns how many calls these are."""
+    def _change(self, connection: sqlite3.Connection, statements: tuple[str, ...], before: int) -> int:
+        """One step. The first statement finds the calls for the others. Returns how many these are."""
         begin(connection)
-        found: list[tuple[int]] = connection.execute(sql(statement), (before, self.spared, _STEP)).fetchall()
-        connection.executemany(sql("delete_answer"), found)
+        found: list[tuple[int]] = connection.execute(sql(statements[0]), (before, self.spared, _STEP)).fetchall()
+        for statement in statements[1:]:
+            connection.executemany(sql(statement), found)
         connection.execute("COMMIT")
         connection.execute("PRAGMA incremental_vacuum(200)").fetchall()
         return len(found)

@@ -9,10 +9,11 @@ import secrets
 import signal
 from functools import partial
 from typing import Final, Protocol
+from weakref import ReferenceType, ref
 
 from toolrun.errors import CallError, ProtocolError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON, loads
-from toolrun.logger import Indented, get_logger
+from toolrun.logger import Indented, clean, get_logger
 from toolrun.processes.engine import Confinement, Engine, Exit, ProcessSpec, Worker, WorkerInfo, WorkerStatus
 from toolrun.processes.framing import LARGE, InvalidLine, LargeLine, LineFramer
 from toolrun.result import Large
@@ -31,7 +32,7 @@ from toolrun.scripts.wire import (
     encode_cancel,
     encode_request,
 )
-from toolrun.tools.context import Progress
+from toolrun.tools.context import Call, Progress
 
 logger = get_logger("toolrun.worker")
 
@@ -84,6 +85,8 @@ class PooledWorker(WorkerRecord):
         self._place = ""
         self._given_up: dict[int, Request] = {}
         """Calls that nobody waits for, and whose outcome somebody wants to know all the same."""
+        self._last: ReferenceType[Request] | None = None
+        """The call that was answered last, as its lines may come a moment later than its answer."""
 
     def start(self, engine: Engine, spec: ProcessSpec) -> None:
         """Raises OSError if it cannot be started."""
@@ -225,6 +228,7 @@ class PooledWorker(WorkerRecord):
     def _answered(self, answer: Answer) -> None:
         request = self._running.pop(answer.id, None)
         if request is not None:
+            self._last = ref(request)
             self._owner.call_answered(self)
         else:
             request = self._given_up.pop(answer.id, None)
@@ -288,6 +292,7 @@ class PooledWorker(WorkerRecord):
     def logged(self, line: str) -> None:
         level, message = logging.INFO, line
         below: object = ""
+        number: object = None
         if line.startswith("{"):
             with contextlib.suppress(ValueError):
                 data = loads(line)
@@ -296,14 +301,28 @@ class PooledWorker(WorkerRecord):
                     fields = data.get("fields")
                     more = fields.items() if isinstance(fields, dict) else ()
                     message = " ".join([data["message"], *(f"{key}={value}" for key, value in more)])
-                    below = data.get("traceback")
+                    below, number = data.get("traceback"), data.get("call")
         traceback = Indented(below if isinstance(below, str) else "")
+        call = self._caller(number)
+        if call is not None:
+            call.logged(logging.getLevelName(level).lower(), f"{clean(message)}{traceback}")
         info = None if self._worker is None else self._worker.describe()
         if info is None or not info.node:
             logger.log(level, "%s: %s%s", self.name, message, traceback, extra={"tool": self.name})
             return
         extra = {"tool": self.name, "node": info.node, "worker": info.place}
         logger.log(level, "%s (node %s, %s): %s%s", self.name, info.node, info.place, message, traceback, extra=extra)
+
+    def _caller(self, number: object) -> Call | None:
+        """The call that a line belongs to. One without a number belongs to the only call that runs."""
+        last = None if self._last is None else self._last()
+        if number is None:
+            found = next(iter(self._running.values()), last) if len(self._running) < 2 else None
+        elif last is not None and last.number == number:
+            found = last
+        else:
+            found = self._running.get(number) if isinstance(number, int) else None
+        return None if found is None else found.call
 
     def outdated(self) -> None:
         self._owner.worker_outdated(self)

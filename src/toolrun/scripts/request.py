@@ -22,6 +22,7 @@ class Request:
     """Is sent to a worker at most once, and ends once. The executor waits for it as for any body that runs."""
 
     __slots__ = (
+        "__weakref__",
         "call",
         "config",
         "function",

@@ -26,6 +26,8 @@ from toolrun.server.api_body import parse_body, read_body
 from toolrun.server.api_state import ApiState
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
+from toolrun.server.running_calls import log_listener
+from toolrun.tools.call_log import LogLine
 from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.protocol import is_seconds
 
@@ -35,7 +37,7 @@ _SOON: Final = 0.05
 """Seconds after which somebody watches whether the client is still there. Most calls have ended by then."""
 _MAX_BODY: Final = 16 * 1024 * 1024
 _MAX_REPORTS: Final = 256
-"""Reports of progress that wait for a client to read; then the oldest are dropped."""
+"""Reports of progress and log lines that wait for a client to read; then the oldest are dropped."""
 _USUAL: Final = frozenset({"arguments"})
 _EVENT_STREAM: Final = b"text/event-stream"
 
@@ -95,6 +97,7 @@ class CallRoute:
             events={
                 "started": "{call}: its id among the running calls",
                 "progress": "{progress, total, message}",
+                "log": "{after_us, level, text}: a line that the tool logged",
                 "result": "the envelope",
             },
             max_body=_MAX_BODY,
@@ -256,7 +259,7 @@ class _Stream:
         self._state = state
         self._route = route
         self._call = (name, arguments, options)
-        self._reports: deque[Progress] = deque(maxlen=_MAX_REPORTS)
+        self._reports: deque[Progress | LogLine] = deque(maxlen=_MAX_REPORTS)
         self._news = asyncio.Event()
 
     async def run(self, write: Write) -> None:
@@ -267,8 +270,7 @@ class _Stream:
             await write("started", {"call": None if running is None else running.id})
             while not task.done() or self._reports:
                 while self._reports:
-                    it = self._reports.popleft()
-                    await write("progress", {"progress": it.progress, "total": it.total, "message": it.message})
+                    await write(*_event(self._reports.popleft()))
                 self._news.clear()
                 if not task.done():
                     await self._news.wait()
@@ -278,14 +280,21 @@ class _Stream:
             await asyncio.wait([task])
 
     async def _execute(self) -> ToolResult:
+        log_listener.set(self._report)  # in the task of this call alone
         try:
             return await self._route.execute(*self._call, on_progress=self._report)
         finally:
             self._news.set()
 
-    def _report(self, progress: Progress) -> None:
-        self._reports.append(progress)
+    def _report(self, said: Progress | LogLine) -> None:
+        self._reports.append(said)
         self._news.set()
+
+
+def _event(it: Progress | LogLine) -> tuple[str, dict[str, Any]]:
+    if isinstance(it, LogLine):
+        return "log", it._asdict()
+    return "progress", {"progress": it.progress, "total": it.total, "message": it.message}
 
 
 async def wait_for_answer(request: ApprovalRequest) -> Answer | None:

@@ -60,6 +60,15 @@ class SettlementView(TypedDict):
     at: int | None
 
 
+class LogLineView(TypedDict):
+    """A line that the tool logged."""
+
+    after_us: int
+    """Microseconds since the call came in."""
+    level: str
+    text: str
+
+
 class CallDetail(TypedDict):
     """All that is known of a call."""
 
@@ -99,6 +108,8 @@ class CallDetail(TypedDict):
     """The request for approval and its answer, if somebody was asked."""
     children: list[CallRow]
     timeline: list[TimelineEntry]
+    log: list[LogLineView]
+    """The first hundred lines that the tool logged, if the call has ended."""
 
 
 def view_row(call: CallSummary, is_alive: Callable[[int], bool]) -> CallRow:
@@ -186,6 +197,7 @@ def view_call(history: History, call: PastCall) -> CallDetail:
         "approval": None if approval is None else approval.to_dict(),
         "children": children,
         "timeline": _timeline(call, row["outcome"], children, approval),
+        "log": [{"after_us": it.after_us, "level": it.level, "text": it.text} for it in history.log_lines(call.id)],
     }
 
 
@@ -208,7 +220,8 @@ def _timeline(
         add(approval.answered_at, "approved", f"{verdict} by {approval.answered_by or 'the program'}")
     add(call.at, "accepted", f"accepted from {call.consumer}" if call.consumer else "accepted")
     if call.state != CallState.REFUSED:
-        add(call.at + (call.queued_us or 0), "started", f"started in {call.worker}" if call.worker else "started")
+        attempt = f"attempt {call.attempt} started" if call.attempt > 1 else "started"
+        add(call.at + (call.queued_us or 0), "started", f"{attempt} in {call.worker}" if call.worker else attempt)
     for it in children:
         add(it["at"], "called", f"called {it['tool']}: {it['outcome']}", it["id"])
     if call.run_us is not None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter, time_ns
 
 from toolrun.execution.observer import Observer
 from toolrun.result import ToolResult
+from toolrun.tools.call_log import OnLog
 from toolrun.tools.context import Call, OnProgress, Progress
+
+log_listener: ContextVar[OnLog | None] = ContextVar("toolrun_log_listener", default=None)
+"""Who is told what the tool of a call logs, of those who follow its progress."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,7 @@ class RunningCalls(Observer):
             running = self._see(call)
             running.task = asyncio.current_task()
             call.on_progress = _noting(running, call.on_progress)
+            call.on_log = log_listener.get()
         for tell in self.on_start:
             tell(self._see(call))
 

@@ -22,6 +22,7 @@ from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import Engine, Exit, ProcessSpec
 from toolrun.processes.sandbox.foreign_program import confine_program
 from toolrun.text import plural, section, visible
+from toolrun.tools.context import current_call
 from toolrun.tools.key_argument import KeyArgument
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class _RunningCommand:
         self.exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._left = max_output
         self._name = name
+        self._call = current_call.get()
         self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
         self._count = 0
 
@@ -196,6 +198,8 @@ class _RunningCommand:
     def logged(self, line: str) -> None:
         self._lines.append(line)
         self._count += 1
+        if self._call is not None:
+            self._call.logged("info", visible(line))
         logger.info("%s: %s", self._name, visible(line))
 
     def ended(self, exit: Exit) -> None:

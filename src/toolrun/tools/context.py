@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from toolrun.errors import SideEffects, UnavailableError, UsageError
 from toolrun.json import JSON
 from toolrun.logger import get_logger
+from toolrun.tools.call_log import CallLog, LogLine, OnLog
 
 if TYPE_CHECKING:
     from toolrun.result import ToolResult
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from toolrun.tools.manager import ToolManager
     from toolrun.tools.trace import Trace
 
+T = TypeVar("T")
 Arguments = Mapping[str, JSON] | str | bytes | None
 """Arguments as they come: an object, or JSON text of one."""
 
@@ -105,6 +107,9 @@ class Call:
     dropped: tuple[str, ...] = ()
     """Names in the arguments that the tool does not know and does not get."""
     on_progress: OnProgress | None = None
+    log: CallLog | None = None
+    """What its tool has logged, if anything."""
+    on_log: OnLog | None = None
     on_checked: Callable[[], object] | None = None
     """Called when the arguments are those that the tool gets, if they are not the ones that came."""
     parent: Call | None = None
@@ -174,9 +179,49 @@ class Call:
             known = self.__dict__.setdefault("_idempotency_key", made)
         return known
 
+    def logged(self, level: str, text: str) -> None:
+        """Its tool has logged a line. In any thread; never fails."""
+        if self.log is None:
+            self.log = CallLog()
+        line = self.log.add(LogLine(int((perf_counter() - self.started) * 1_000_000), level, text))
+        if self.on_log is None:
+            return
+        if self.loop is None:
+            _tell(self.on_log, line)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self.loop.call_soon_threadsafe(_tell, self.on_log, line)
+
     def remaining(self) -> float:
         """Seconds until the deadline, never negative."""
         return max(0.0, self.deadline - perf_counter())
+
+
+class _ForTheCall(logging.Filter):
+    """Gives every record of a tool's logger to the call that runs there. The log shows what its level lets through."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        call = current_call.get()
+        if call is not None:
+            below = "" if record.exc_text is None else f"\n{record.exc_text}"
+            call.logged(record.levelname.lower(), f"{record.getMessage()}{below}")
+        logger = get_logger(record.name)
+        return logger.level != _ALL_FOR_THE_CALL or logger.parent is None or logger.parent.isEnabledFor(record.levelno)
+
+
+_FOR_THE_CALL: Final = _ForTheCall()
+_ALL_FOR_THE_CALL: Final = logging.INFO - 1
+"""The level of the logger if the program has set none: info and what is more important goes to the call. No program
+sets this one itself."""
+
+
+def tool_logger(tool: str = "") -> logging.Logger:
+    """What a tool logs with."""
+    logger = get_logger(f"toolrun.tool.{tool}" if tool else "toolrun.tool")
+    logger.addFilter(_FOR_THE_CALL)  # at most once, and behind the one that makes records clean
+    if logger.level == logging.NOTSET:
+        logger.setLevel(_ALL_FOR_THE_CALL)
+    return logger
 
 
 current_call: ContextVar[Call | None] = ContextVar("toolrun_call", default=None)
@@ -196,7 +241,7 @@ class ToolContext:
     """The `ToolManager` that holds all tools."""
     model: Any = None
     """The model of the host application, if it has one."""
-    logger: logging.Logger = field(default_factory=lambda: get_logger("toolrun.tool"))
+    logger: logging.Logger = field(default_factory=tool_logger)
     call: Call | None = field(default=None, repr=False)
 
     @property
@@ -217,10 +262,10 @@ class ToolContext:
         if call is None or call.on_progress is None:
             return
         if call.loop is None:  # an inline tool: this is the caller's own thread
-            _report(call.on_progress, Progress(progress, total, message))
+            _tell(call.on_progress, Progress(progress, total, message))
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            call.loop.call_soon_threadsafe(_report, call.on_progress, Progress(progress, total, message))
+            call.loop.call_soon_threadsafe(_tell, call.on_progress, Progress(progress, total, message))
 
     async def call_tool(
         self, name: str, arguments: Arguments = None, *, timeout: float | None = None, key: str | None = None
@@ -262,9 +307,9 @@ class ToolContext:
         return await self.call_tool(name, arguments, timeout=timeout, key=key)
 
 
-def _report(on_progress: OnProgress, progress: Progress) -> None:
+def _tell(listener: Callable[[T], object], said: T) -> None:
     try:
-        on_progress(progress)
+        listener(said)
     except Exception:  # noqa: BLE001  the listener's own failure is not the call's
         get_logger("toolrun").warning("a progress listener failed", exc_info=True)
 

@@ -107,8 +107,8 @@ class ConcurrentServer:
                 return
             self._port.post(call, success(call, stop.value), last=True)
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
-            self._port.post(call, failure(call, error), last=True)
             log_traceback(call, error)
+            self._port.post(call, failure(call, error), last=True)
         self._unsent += 1
         if self._unsent == _BATCH:
             self._flush()
@@ -136,8 +136,8 @@ class ConcurrentServer:
         self._tasks.pop(call.id, None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
-            self._port.post(call, failure(call, error), last=True)
             log_traceback(call, error)
+            self._port.post(call, failure(call, error), last=True)
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -185,10 +185,10 @@ class ConcurrentServer:
         except BaseException as error:  # noqa: BLE001  whatever a tool raises is an answer, SystemExit too
             data, caught = failure(call, error), error
         self._threaded.pop(call.id, None)
-        self._port.post(call, data, last=True)
-        self._port.flush()
         if caught is not None:
             log_traceback(call, caught)
+        self._port.post(call, data, last=True)
+        self._port.flush()
 
 
 async def _collected(result: Any) -> Any:

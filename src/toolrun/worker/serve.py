@@ -70,9 +70,11 @@ def report_progress(progress: object, total: object, message: str) -> None:
         port.flush()
 
 
-def log(level: str, message: str, fields: dict[str, Any], **more: str) -> None:
+def log(level: str, message: str, fields: dict[str, Any], call: WorkerCall | None = None, **more: str) -> None:
     """One record on standard error, in one write, so that records of several threads do not mix."""
-    line = memoryview(codec.encode({"level": level, "message": message, "fields": fields, **more}) + b"\n")
+    call = call or running_call()
+    number = {} if call is None else {"call": call.id}
+    line = memoryview(codec.encode({"level": level, "message": message, "fields": fields, **number, **more}) + b"\n")
     try:
         while line:
             line = line[os.write(2, line) :]
@@ -251,10 +253,10 @@ class ScriptWorker:
         serial_call = None
         for name in call.trace:
             os.environ.pop(name.upper(), None)
+        if caught is not None:
+            log_traceback(call, caught)  # before the answer, with which the host's record of the call ends
         self.port.post(call, data, last=True)
         self.port.flush()
-        if caught is not None:
-            log_traceback(call, caught)
 
     def _collected(self, result: Any) -> Any:
         from . import stream
@@ -311,7 +313,7 @@ def log_traceback(call: WorkerCall, error: BaseException) -> None:
         text = "".join(traceback.format_exception(type(error), error, frames_of(error))).rstrip()
     except Exception:  # noqa: BLE001  the exception's own __str__ or __repr__
         return
-    log("debug", text_of(error), {"function": call.function}, traceback=text[-_MAX_TRACEBACK:])
+    log("debug", text_of(error), {"function": call.function}, call, traceback=text[-_MAX_TRACEBACK:])
 
 
 def main(argv: list[str], requests: int, answers: int) -> None:

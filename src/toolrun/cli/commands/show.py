@@ -24,6 +24,7 @@ from toolrun.journal.call_record import show_id
 from toolrun.journal.history import History, PastCall
 from toolrun.journal.settlement import how_settled
 from toolrun.json import JSON
+from toolrun.tools.call_log import LogLine
 
 
 @click.command(name="show")
@@ -43,11 +44,13 @@ def command(options: Options, call: str, as_json: bool) -> int:
                 "idempotency_key": _key(history, found),
                 "children": [it.shown_id for it in children],
                 "approval": None if approval is None else approval.to_dict(),
+                "log": [it._asdict() for it in history.log_lines(found.id)],
             }
             output.json(found.to_dict() | more)
         else:
             body = _body(found, None if approval is None else approval.edited, options)
-            output.text("\n".join([*_head(history, found), *_timeline(found, children, approval), *body]))
+            log = _log(history.log_lines(found.id))
+            output.text("\n".join([*_head(history, found), *_timeline(found, children, approval), *log, *body]))
     return OK
 
 
@@ -95,6 +98,12 @@ def _timeline(call: PastCall, children: list[PastCall], approval: StoredApproval
         how = f"{how_settled(call.settled_as, call.settled_by)}"
         lines.append(f"  {time_of(call.settled_at)}  {how}")
     return lines
+
+
+def _log(lines: list[LogLine]) -> list[str]:
+    """What the tool logged."""
+    shown = [f"  +{duration_of(it.after_us):>9}  {it.level:8}{it.text}".replace("\n", "\n" + " " * 22) for it in lines]
+    return ["", "Log", *shown] if shown else []
 
 
 def _body(call: PastCall, edited: str | None, options: Options) -> list[str]:

@@ -75,6 +75,15 @@ ON CONFLICT DO NOTHING;
 -- name: keep_answer
 INSERT OR REPLACE INTO answer (call, body) VALUES (?, ?);
 
+-- name: add_log_line
+INSERT OR IGNORE INTO log_line (call, seq, after_us, level, text) VALUES (?, ?, ?, ?, ?);
+
+-- name: log_lines
+SELECT after_us, level, text FROM log_line WHERE call = ? ORDER BY seq;
+
+-- name: delete_log_lines
+DELETE FROM log_line WHERE call = ?;
+
 -- name: add_result
 UPDATE call SET result = ? WHERE id = ?;
 

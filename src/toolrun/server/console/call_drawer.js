@@ -1,7 +1,7 @@
 // @ts-check
 /** One call in full: when what happened, what was sent and what ran, the answer, the log, the calls that it made. */
 import { ApiError, get, post, words } from "./api.js";
-import { inline } from "./format.js";
+import { durationText, inline, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { useKeys } from "./keys.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
@@ -82,11 +82,19 @@ function Whole({ raw, close, link }) {
     <div class="in">
       ${row.outcome === "in_doubt" && html`<${Note} kind="waiting" icon="in-doubt"><b>It is not known whether it happened.</b> <a href="#/effects">Settle it</a><//>`}
       <${Timeline} raw=${raw} row=${row} />
+      ${raw.log.length > 0 && html`<${Log} lines=${raw.log} />`}
       <${Arguments} raw=${raw} sent=${sent} />
       <${Outcome} raw=${raw} />
       ${raw.children.length > 0 && html`<section class="sect"><h2>Child calls</h2><table class="bare"><tbody>${raw.children.map((/** @type {any} */ child) => html`<${Child} key=${child.id} child=${child} link=${link} />`)}</tbody></table></section>`}
       <${About} raw=${raw} link=${link} />
     </div>`;
+}
+
+/** What the tool logged. @param {{lines: {after_us: number, level: string, text: string}[]}} props */
+function Log({ lines }) {
+  return html`<section class="sect"><h2>Log</h2><ul class="logs" aria-label="Log">${lines.map(
+    (it, at) => html`<li key=${at}><time>+${durationText(it.after_us / 1000)}</time><span class="text">${it.level !== "info" && html`<b>${it.level}</b> `}${visible(it.text)}</span></li>`,
+  )}</ul></section>`;
 }
 
 /** @param {{id: string}} props */

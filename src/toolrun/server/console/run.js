@@ -59,7 +59,7 @@ function follow(number, event, data) {
   if (event === "error") update(number, { problem: data.error ?? words(data) });
   if (event === "log") {
     const run = runs.value.find((it) => it.number === number);
-    update(number, { logs: [...(run?.logs ?? []), typeof data === "string" ? data : String(data.message ?? inline(data))].slice(-MAX_LOGS) });
+    update(number, { logs: [...(run?.logs ?? []), `+${durationText(data.after_us / 1000)}  ${data.text}`].slice(-MAX_LOGS) });
   }
 }
 

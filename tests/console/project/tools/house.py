@@ -76,6 +76,7 @@ def remove(path: str) -> str:
 
 
 @tool(effects="once")
-async def vague(name: str) -> str:
+async def vague(name: str, context: ToolContext) -> str:
     """Acts, and is lost on the way."""
+    context.logger.warning("asking for <b>%s</b>", name)
     raise RuntimeError(f"{name}: the line went dead")
