@@ -76,7 +76,7 @@ class UsageError(ToolrunError, RuntimeError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """A package is not installed: the message names it and the extra of toolrun that it comes with."""
+    """A package is not installed: the message names it and the command that installs it."""
 
 
 class JournalError(ToolrunError):

@@ -1,4 +1,4 @@
-"""The error for a package that comes with an extra of toolrun and is not installed."""
+"""The error for a package that is not installed: one of an extra of toolrun, or a framework."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ _COMMAND: Final = "pip install 'toolrun[{extra}]'"
 
 def missing(extra: str, error: ImportError, what: str = "") -> MissingExtraError:
     """An error that names the package that cannot be imported, what needs it, and the extra to install."""
-    package = (error.name or str(error)).partition(".")[0]
+    return not_installed(error, _COMMAND.format(extra=extra), what)
+
+
+def not_installed(error: ImportError, command: str, what: str = "") -> MissingExtraError:
+    """An error that names the package that cannot be imported, what needs it, and the command that installs it."""
+    module = error.name or str(error)
+    package = module.partition(".")[0]
     problem = f"{what} needs the package '{package}', which" if what else f"'{package}'"
-    command = _COMMAND.format(extra=extra)
-    lacking = MissingExtraError(f"{problem} is not installed. Install it with: {command}")
+    if module != package and is_installed(package):
+        text = f"{problem} is installed in a version without '{module}'. Install another one with: {command}"
+    else:
+        text = f"{problem} is not installed. Install it with: {command}"
+    lacking = MissingExtraError(text)
     lacking.name = package
     return lacking
 

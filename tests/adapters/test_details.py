@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import builtins
-import importlib
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -267,29 +264,3 @@ async def test_an_application_has_a_runtime_from_its_start_to_its_end(project: P
     async with httpx.AsyncClient(transport=httpx.ASGITransport(bare), base_url="http://test") as client:
         with pytest.raises(ToolrunError, match="runtime_lifespan"):
             await client.get("/")
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "package", "install"),
-    [
-        ("ToolrunToolset", "toolrun.adapters.pydantic_ai", "pydantic_ai", "pip install pydantic-ai-slim"),
-        ("ToolrunNode", "toolrun.adapters.langgraph", "langgraph", "pip install langgraph"),
-    ],
-)
-def test_a_framework_that_is_missing_is_an_import_error_that_says_what_to_install(
-    name: str, module: str, package: str, install: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import toolrun.adapters
-
-    real = builtins.__import__
-
-    def without(wanted: str, *rest: Any) -> Any:
-        if wanted.partition(".")[0] == package:
-            raise ModuleNotFoundError(f"No module named '{package}'", name=package)
-        return real(wanted, *rest)
-
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.delitem(vars(toolrun.adapters), name, raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=f"{package}.* is not installed. Install it with: {install}"):
-        getattr(importlib.import_module("toolrun.adapters"), name)

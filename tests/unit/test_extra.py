@@ -25,13 +25,13 @@ def without(module: str, code: str) -> str:
 
 
 def test_the_error_is_an_import_error_that_names_package_and_extra() -> None:
-    error = missing("mcp", ImportError(name="mcp.server"), "toolrun serve")
+    error = missing("mcp", ImportError(name="mcp_absent.server"), "toolrun serve")
     assert isinstance(error, MissingExtraError)
     assert isinstance(error, ImportError)
     assert isinstance(error, UsageError)
-    assert error.name == "mcp"
-    said = "toolrun serve needs the package 'mcp', which is not installed. Install it with: pip install 'toolrun[mcp]'"
-    assert str(error) == said
+    assert error.name == "mcp_absent"
+    said = "toolrun serve needs the package 'mcp_absent', which is not installed. Install it with: "
+    assert str(error) == said + "pip install 'toolrun[mcp]'"
 
 
 def test_every_extra_that_the_sources_name_exists() -> None:
@@ -89,3 +89,47 @@ def test_the_calculator_is_listed_without_its_packages_and_doctor_says_what_it_l
 def test_a_name_that_needs_a_package_names_the_extra(module: str, statement: str, extra: str) -> None:
     caught = f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)"
     assert f"pip install 'toolrun[{extra}]'" in without(module, caught)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "install"),
+    [
+        ("fastapi", "runtime_lifespan", None),  # which is Starlette's
+        ("starlette", "runtime_lifespan", "fastapi"),
+        ("langchain_core", "langchain_tools", "'toolrun[langchain]'"),
+        ("langchain", "ToolrunMiddleware", "'toolrun[langchain]'"),
+        ("langgraph", "ToolrunNode", "'toolrun[langchain]'"),
+        ("agents", "ToolrunAgent", "openai-agents"),
+        ("pydantic_ai", "ToolrunToolset", "pydantic-ai-slim"),
+        ("langchain_core", "AnthropicTools", None),
+        ("langchain_core", "OpenAITools", None),
+    ],
+)
+def test_an_adapter_whose_framework_is_missing_names_what_to_install(
+    package: str, name: str, install: str | None
+) -> None:
+    printed = without(
+        package,
+        f"try:\n    from toolrun.adapters import {name}\n    print('imported')\n"
+        "except ImportError as error:\n    print(type(error).__name__, error.name, error)",
+    )
+    if install is None:
+        assert printed == "imported\n"
+        return
+    assert printed.startswith(f"MissingExtraError {package} toolrun.adapters."), printed
+    said = f" needs the package '{package}', which is not installed. Install it with: pip install {install}\n"
+    assert printed.endswith(said), printed
+
+
+def test_a_framework_that_is_too_old_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "pydantic_ai").mkdir()
+    (tmp_path / "pydantic_ai" / "__init__.py").write_text("RunContext = None\n")
+    printed = without(
+        "nothing",
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "try:\n    from toolrun.adapters import ToolrunToolset\nexcept ImportError as error:\n    print(error)",
+    )
+    assert printed == (
+        "toolrun.adapters.pydantic_ai needs the package 'pydantic_ai', which is installed in a version without "
+        "'pydantic_ai.messages'. Install another one with: pip install pydantic-ai-slim\n"
+    )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from toolrun.adapters.openai_sdk import OpenAITools as OpenAITools
     from toolrun.adapters.pydantic_ai import ToolrunToolset as ToolrunToolset
 
-_PACKAGES = {
+_INSTALL = {
     "fastapi": "fastapi",
-    "langchain": "langchain",
-    "langchain_agent": "langchain",
-    "langgraph": "langgraph",
+    "langchain": "'toolrun[langchain]'",
+    "langchain_agent": "'toolrun[langchain]'",
+    "langgraph": "'toolrun[langchain]'",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai-slim",
 }
@@ -34,11 +34,11 @@ _PACKAGES = {
 
 def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
     """The error for a framework that is not installed."""
-    if error.name is None or error.name.startswith("toolrun"):
+    if module not in _INSTALL or error.name is None or error.name.startswith("toolrun"):
         return None
-    return ImportError(
-        f"'{error.name}' is not installed. Install it with: pip install {_PACKAGES[module]}", name=error.name
-    )
+    from toolrun.extra import not_installed
+
+    return not_installed(error, f"pip install {_INSTALL[module]}", f"{__name__}.{module}")
 
 
 __getattr__, __dir__, __all__ = export(
