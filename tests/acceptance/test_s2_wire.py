@@ -140,9 +140,12 @@ async def test_s2_2_4_structured_logging(
     with caplog.at_level(logging.INFO, "toolrun.worker"):
         async with project.open() as runtime:
             assert (await runtime.executor.execute("weather", {"city": "Oslo"})).success
-    assert [json.loads(line) for line in recorder.log if line.startswith("{")] == [
-        {"level": "info", "message": "asked", "fields": {"city": "Oslo"}},
-        {"level": "error", "message": "no wind data", "fields": {}},
+    lines = [json.loads(line) for line in recorder.log if line.startswith("{")]
+    call = lines[0]["call"]
+    assert isinstance(call, int), "the id of the request"
+    assert lines == [
+        {"level": "info", "message": "asked", "fields": {"city": "Oslo"}, "call": call},
+        {"level": "error", "message": "no wind data", "fields": {}, "call": call},
     ]
     records = [it for it in caplog.records if it.name == "toolrun.worker"]
     assert [(it.levelno, it.getMessage()) for it in records] == [

@@ -22,9 +22,10 @@ async def test_it_lists_the_tools_of_every_source(page: Page) -> None:
 
 
 async def test_the_filter_leaves_what_fits(page: Page) -> None:
+    links = page.locator(".tl a")
+    await expect(links.nth(5)).to_be_attached()
     await page.keyboard.press("/")
     await page.keyboard.type("weather")
-    links = page.locator(".tl a")
     await expect(links).to_have_count(1)
     await expect(links).to_contain_text("get_weather")
     await page.keyboard.press("Escape")
