@@ -50,8 +50,8 @@ host sends before it has the answers; with 1 they run one after the other in the
 async functions on one event loop, others in threads. On Linux the process is killed when the thread that started it
 ends.
 
-Lines on standard error that are {"level", "message", "fields"} are log records, some with a "traceback"; any other line
-is text.
+Lines on standard error that are {"level", "message", "fields"} are log records: with "call", the id of the request that
+they belong to, while one runs, and some with a "traceback". Any other line is text.
 
 This file is short because Python compiles it anew at every start; the modules that it imports are cached as bytecode.
 """
