@@ -123,7 +123,7 @@ class Place:
     def begin(self, function: str, *, tool: str = "intruder", timeout: float = LIMIT, **arguments: Any) -> int:
         """Make a call, and do not wait for its end."""
         number = next(self._numbers)
-        name = tool if tool == "victim" else f"{tool}.{function}"
+        name = tool if tool == function else f"{tool}.{function}"
         request = {"number": number, "tool": name, "arguments": arguments, "timeout": timeout}
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -165,7 +165,7 @@ class Place:
     def victim(self) -> Iterator[list[int]]:
         """A call of another tool, which has a secret, is under way: its processes. It must come to its own end."""
         gate = self.project / f"gate-{next(self._numbers)}"
-        number = self.begin("work", tool="victim", until=str(gate))
+        number = self.begin("victim", tool="victim", until=str(gate))
         try:
             wait_for(Path(f"{gate}.begun").exists, "the victim is at work")
             yield self.workers("victim")

@@ -14,7 +14,7 @@ from toolrun_sdk import secrets
 _kept = []
 
 
-def work(until: str) -> str:
+def victim(until: str) -> str:
     """Keep the secret in memory, and wait until a file is there."""
     _kept.append(f"{secrets['KEY']}")
     Path(f"{until}.begun").touch()
