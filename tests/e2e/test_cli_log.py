@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.console import LIMIT, TOOLRUN, on_terminal, started, toolrun, write_project
+from support.terminal import terminal
 
 TOOLS = '''
     from pathlib import Path
@@ -148,7 +149,7 @@ def test_statistics_have_bars_on_a_terminal_and_nowhere_else(project: Path) -> N
     assert data["add"]["slowest_call"] in ("1-1", "2-1")
     piped = toolrun("stats", cwd=project).stdout
     assert ("add" in piped, "1 (100%)" in piped, "█" in piped) == (True, True, False)
-    assert "█" * 10 in on_terminal(str(TOOLRUN), "stats", cwd=project)[1]
+    assert "█" * 5 in on_terminal(str(TOOLRUN), "stats", cwd=project)[1]
     assert [it["tool"] for it in json.loads(toolrun("stats", "fail", "--json", cwd=project).stdout)["tools"]] == [
         "fail"
     ]
@@ -161,3 +162,31 @@ def test_statistics_have_bars_on_a_terminal_and_nowhere_else(project: Path) -> N
     nobody = toolrun("stats", "nobody", cwd=project)
     assert (nobody.stdout, nobody.returncode) == ("", 0)
     assert "no call was recorded of 'nobody'" in nobody.stderr
+
+
+def on_80_columns(project: Path, *command: str) -> list[str]:
+    with terminal(str(TOOLRUN), *command, cwd=project, columns=80) as shown:
+        assert shown.ends() == 0
+        lines = shown.text.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    return lines
+
+
+def test_on_80_columns_each_call_has_one_line_and_the_statistics_of_a_tool_have_one_too(project: Path) -> None:
+    for number in ("1", "23456", "x"):
+        call(project, "add", f"a={number}", "b=222222222222")
+    call(project, "fail")
+    head, *lines = on_80_columns(project, "log")
+    assert head.split() == ["CALL", "TIME", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT"]
+    assert [line.split()[2:4] for line in lines] == [
+        ["add", "ok"],
+        ["add", "ok"],
+        ["add", "invalid_arguments"],
+        ["fail", "tool_error"],
+    ]
+    assert "…" in lines[2]  # what has no room can be seen with 'show'
+    stats = on_80_columns(project, "stats")
+    assert stats[0].split() == ["TOOL", "CALLS", "FAILED", "P50", "P95", "P99", "SLOWEST"]
+    assert [line.split()[:2] for line in stats[1:3]] == [["add", "3"], ["fail", "1"]]
+    assert stats[3] == ""
+    assert [" ".join(line.split()) for line in stats[4:]] == ["TOOL REPAIRS", "add 4 × number sent as text"]

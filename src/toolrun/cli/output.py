@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 import click
 
+from toolrun.cli.column_width import fit, needs
 from toolrun.cli.exit import READER_GONE
 from toolrun.cli.held_output import held_output
 from toolrun.cli.wrapped_line import columns_of
@@ -23,7 +24,7 @@ from toolrun.cli.wrapped_line import columns_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import RenderableType
+    from rich.console import OverflowMethod, RenderableType
 
     from toolrun.json import JSON
 
@@ -32,20 +33,15 @@ _OURS: Final = ("toolrun:", "debug", "info", "warning", "error", "critical")
 """What a line of ours on stderr begins with, unless with the time."""
 
 
-_GAP: Final = 3
-"""Blanks between two columns of a table."""
-_LEAST: Final = 10
-"""Characters of a column that wraps, at least."""
-_SHORT: Final = 12
-"""Characters of a column that is not folded before longer ones are."""
-
-
 class Column(NamedTuple):
     """One column of a table."""
 
     title: str
     style: str = ""
     wraps: bool = False
+    """On a terminal it goes on in the next row, rather than any column that does not."""
+    cuts: bool = False
+    """On a terminal what has no room is cut."""
 
 
 class Output:
@@ -79,35 +75,35 @@ class Output:
         `above` are the widths of a table that these rows continue. Returns the widths of this one.
         """
         least = above or [0] * len(columns)
+        if self.is_terminal:
+            return self._rich_table(columns, rows, least)
         widths = [max([width, *(len(row[place]) for row in rows)]) for place, width in enumerate(least)]
-        if not self.is_terminal:
-            for row in rows:
-                cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-                self._write("  ".join(cells).rstrip() + "\n")
-            return widths
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            self._write("  ".join(cells).rstrip() + "\n")
+        return widths
+
+    def _rich_table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], above: Sequence[int]) -> list[int]:
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        longest = self._longest_whole(columns, widths)
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=not above)
-        for column, width, needed in zip(columns, least, widths, strict=True):
-            wraps = column.wraps or needed > longest  # rich would cut what has no room, without a mark
-            table.add_column(
-                column.title, style=column.style, no_wrap=not wraps, overflow="fold", min_width=None if wraps else width
-            )
-        for row in rows:
-            table.add_row(*(Text(terminal_safe(cell)) for cell in row))
+        is_first = not any(above)
+        cells = [[terminal_safe(row[place]) for row in rows] for place in range(len(columns))]
+        heads = [column.title if is_first else " " * width for column, width in zip(columns, above, strict=True)]
+        needed = [
+            needs([head, *texts], cell_len, wraps=column.wraps, cuts=column.cuts)
+            for column, head, texts in zip(columns, heads, cells, strict=True)
+        ]
+        widths, gap = fit(needed, columns_of(self._stream.fileno()))
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim", show_header=is_first)
+        for column, width in zip(columns, widths, strict=True):
+            how: OverflowMethod = "ellipsis" if column.cuts else "fold"
+            table.add_column(column.title, style=column.style, no_wrap=column.cuts, overflow=how, width=width)
+        for row in zip(*cells, strict=True):
+            table.add_row(*map(Text, row))
         self.rich(table)
-        return widths
-
-    def _longest_whole(self, columns: Sequence[Column], widths: Sequence[int]) -> int:
-        """How wide a column may be that does not wrap: as wide as any, if there is room; else short ones; else none."""
-        room = columns_of(self._stream.fileno()) - _GAP * (len(columns) - 1)
-        for longest, least in ((max(widths, default=0), _LEAST), (_SHORT, _LEAST // 3)):
-            wrapped = [it.wraps or width > longest for it, width in zip(columns, widths, strict=True)]
-            if sum(least if wraps else width for wraps, width in zip(wrapped, widths, strict=True)) <= room:
-                return longest
-        return 0
+        return [it.whole for it in needed]
 
     def rich(self, *parts: RenderableType) -> None:
         """Print renderables of rich. For a terminal only."""

@@ -150,7 +150,7 @@ def _print(history: History, output: Output, calls: list[PastCall], gaps: list[G
             output.json(item, is_line=True)
         return
     columns = [Column("CALL", "dim"), Column("TIME"), Column("TOOL", "bold cyan"), Column("OUTCOME"), Column("TOOK")]
-    columns += [Column("ARGUMENTS", wraps=True), Column("RESULT", wraps=True)]
+    columns += [Column("ARGUMENTS", cuts=True), Column("RESULT", cuts=True)]
     lines = {gap: bisect_left(calls, gap.started_at, key=lambda call: call.at) for gap in gaps}
     places = sorted({0, *lines.values(), len(calls)})
     for start, end in pairwise([*places, len(calls)]):

@@ -9,14 +9,14 @@ import click
 from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
-from toolrun.cli.output import Column, claim_stdout, complain
+from toolrun.cli.output import Column, Output, claim_stdout, complain
 from toolrun.cli.past import Moment, duration_of, gap_of, past_calls
 from toolrun.journal.call_record import show_id
 from toolrun.journal.tool_statistics import ToolStatistics
 from toolrun.json import JSON
 
 _BAR: Final = "▏▎▍▌▋▊▉█"
-_BAR_WIDTH: Final = 10
+_BAR_WIDTH: Final = 5
 
 
 @click.command(name="stats")
@@ -33,15 +33,29 @@ def command(options: Options, tool: str | None, since: int | None, as_json: bool
     if as_json:
         output.json({"tools": [_data(it) for it in found], "gaps": [gap.to_dict() for gap in gaps]})
     elif found:
-        titles = ("TOOL", "CALLS", "", "FAILED", "P50", "P95", "P99", "SLOWEST", "REPAIRS")
-        most = max(it.calls for it in found)
-        columns = [Column(title, "bold cyan" if title == "TOOL" else "", wraps=title == "REPAIRS") for title in titles]
-        output.table(columns, [_row(it, most, with_bar=output.is_terminal) for it in found])
+        _print(output, found)
     else:
         complain("no call was recorded" + (f" of '{tool}'" if tool else ""))
     for gap in () if as_json else gaps:
         complain(f"not counted: {gap_of(gap)}")
     return OK
+
+
+def _print(output: Output, found: list[ToolStatistics]) -> None:
+    """A line for each tool. A terminal has no room for the repairs beside the times, so they are below."""
+    most = max(it.calls for it in found)
+    tool, repairs = Column("TOOL", "bold cyan"), Column("REPAIRS", wraps=True)
+    numbers = [Column(title) for title in ("CALLS", "", "FAILED", "P50", "P95", "P99")]
+    columns = [tool, *numbers, Column("SLOWEST", wraps=True), repairs]
+    rows = [_row(it, most, with_bar=output.is_terminal) for it in found]
+    if not output.is_terminal:
+        output.table(columns, rows)
+        return
+    output.table(columns[:-1], [row[:-1] for row in rows])
+    repaired = [(row[0], row[-1]) for row in rows if row[-1]]
+    if repaired:
+        output.text("")
+        output.table([tool, repairs], repaired)
 
 
 def _row(it: ToolStatistics, most: int, *, with_bar: bool) -> tuple[str, ...]:
