@@ -54,6 +54,13 @@ def migrations() -> list[str]:
     return [it.read_text(encoding="utf-8") for it in sorted(scripts, key=lambda it: it.name)]
 
 
+def beside(path: Path, end: str) -> Path:
+    """A file that belongs to the journal. Where the journal's name is a link, it is beside the file that is meant, as
+    those of SQLite are: whatever name a process uses, it finds the same one."""
+    path = path.resolve()
+    return path.with_name(f"{path.name}{end}")
+
+
 def open_writer(path: Path, *, is_power_safe: bool) -> sqlite3.Connection:
     """The connection that writes. Makes the file, or brings it up to date. Raises JournalError with what to do."""
     _check_place(path)
@@ -92,7 +99,7 @@ def _connect_to_read(path: Path) -> tuple[sqlite3.Connection, int]:
     try:
         return _checked_to_read(_connect(path, "mode=ro"), path)
     except sqlite3.OperationalError:
-        log = path.with_name(f"{path.name}-wal")
+        log = beside(path, "-wal")
         if log.exists() and log.stat().st_size:  # what is in there would be left out
             raise
         return _checked_to_read(_connect(path, "immutable=1"), path)
@@ -205,10 +212,9 @@ def file_system(path: Path) -> str:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    place = path.absolute().parent
+    place = path.resolve().parent
     while not place.exists():
         place = place.parent
-    place = place.resolve()
     best = ("", "")
     for line in lines:
         fields, _, rest = line.partition(" - ")
@@ -220,12 +226,10 @@ def file_system(path: Path) -> str:
 
 def _make_private(path: Path) -> None:
     """Only the owner may read the file, and no repository picks it up. `-wal` and `-shm` inherit its mode."""
+    path = path.resolve()  # where the name is a link, the file that it means, which may not be there yet
     make_private_folder(path.parent)
-    if not path.exists():
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            return  # another process was faster
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

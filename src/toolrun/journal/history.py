@@ -23,7 +23,7 @@ from toolrun.journal.call_page import (
     page_of_calls,
 )
 from toolrun.journal.call_record import CallState, destination_key, show_id
-from toolrun.journal.database import explained, open_reader
+from toolrun.journal.database import beside, explained, open_reader
 from toolrun.journal.kept_conversation import KeptConversation, kept_conversation
 from toolrun.journal.liveness import LockFile, is_reaped
 from toolrun.journal.statements import sql
@@ -314,7 +314,7 @@ def open_history(path: Path) -> Iterator[History]:
     connection = open_reader(path)
     try:
         with explained(path, "read"):
-            locks = LockFile.open_to_look(path.with_name(f"{path.name}-lock"))
+            locks = LockFile.open_to_look(beside(path, "-lock"))
         try:
             with explained(path, "read", errors=(sqlite3.Error,)):  # other errors are those of whoever reads
                 locks.learn(connection)

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from toolrun.journal.call_record import CallRecord, Ending, ToolRow, boot_id
 from toolrun.journal.call_row import CallRows
+from toolrun.journal.database import beside
 from toolrun.journal.liveness import LockFile, Membership
 from toolrun.journal.retention import Retention
 from toolrun.journal.settlement import settle
@@ -186,7 +187,7 @@ class Journal:
         """Give this process a row, and hold its lock before anybody can see the row."""
         if self._pid != os.getpid():
             self._pid, self._locks, self._membership = os.getpid(), None, None  # those are the parent's
-        previous, locks = self._locks, LockFile.open(self.path.with_name(f"{self.path.name}-lock"))
+        previous, locks = self._locks, LockFile.open(beside(self.path, "-lock"))
         self._locks = locks
         if previous is not None:
             previous.close()

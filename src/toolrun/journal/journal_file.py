@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from toolrun.journal.database import begin, busy_timeout, damaged, explained, open_writer
+from toolrun.journal.database import begin, beside, busy_timeout, damaged, explained, open_writer
 from toolrun.journal.file_check import FileCheck
 from toolrun.journal.file_content import FileContent, SeenContent, Stamp
 from toolrun.logger import get_logger
@@ -51,8 +51,8 @@ class JournalFile:
         self._is_power_safe = is_power_safe
         self._move_in = move_in
         self._lock_again = lock_again
-        self._name, self._wal_name, self._shm_name = str(path), f"{path}-wal", f"{path}-shm"
-        self._lock_name = f"{path}-lock"
+        self._name = str(path)
+        self._wal_name = self._shm_name = self._lock_name = ""
         self._identity: tuple[int, int] | None = None
         self._wal: tuple[int, int] | None = None
         self._shm: tuple[int, int] | None = None
@@ -70,6 +70,9 @@ class JournalFile:
         connection = open_writer(self.path, is_power_safe=self._is_power_safe)
         with explained(self.path, "written", connection):
             identity, _ = _look_at(self._name)
+            self._wal_name, self._shm_name, self._lock_name = (
+                str(beside(self.path, end)) for end in ("-wal", "-shm", "-lock")
+            )
             if identity != self._identity:
                 self._move_in(connection)
                 self._lock_file, _ = _look_at(self._lock_name)
