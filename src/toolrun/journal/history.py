@@ -169,7 +169,7 @@ class History:
 
     def calls(self, *, limit: int = 50, **conditions: str | int | bool | None) -> list[PastCall]:
         """The newest calls that meet all conditions, the newest first. The names are those of `_WHERE`."""
-        given = {name: value for name, value in conditions.items() if value not in (None, False)}
+        given = {name: value for name, value in conditions.items() if value is not None and value is not False}
         where = " AND ".join(_WHERE[name] for name in given) or "1"
         rows = self._connection.execute(sql("select_calls").format(where=where), {**given, "limit": limit})
         return [PastCall(*row) for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
@@ -20,7 +20,17 @@ def parse_moment(text: str) -> int:
         elif re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
             moment = datetime.fromisoformat(f"{now.date()}T{text.zfill(5)}").astimezone()
         else:
-            moment = datetime.fromisoformat(text).astimezone()
+            moment = _of_a_zone(datetime.fromisoformat(text))
         return int(moment.timestamp() * 1_000_000)
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a time; write 10m, 2h, 3d, 14:30, 2026-11-16 or 2026-11-16T14:30") from None
+
+
+def _of_a_zone(moment: datetime) -> datetime:
+    """Of this place, unless it says so. The first and the last day of the calendar are in no other zone than UTC."""
+    if moment.tzinfo is not None:
+        return moment
+    try:
+        return moment.astimezone()
+    except (ValueError, OverflowError):
+        return moment.replace(tzinfo=UTC)

@@ -65,7 +65,7 @@ async def test_a_call_in_full_has_the_calls_that_its_tool_made(api: Asked) -> No
     assert [it["call"] for it in shown["timeline"] if it["event"] == "called"] == [child["id"]]
 
 
-@pytest.mark.parametrize("id", ["1-99", "x", "1", "-", "1-1-1", "99999999999-1"])
+@pytest.mark.parametrize("id", ["1-99", "0-0", "x", "1", "-", "1-1-1", "99999999999-1"])
 async def test_a_call_that_is_not_there_is_told_so(id: str, api: Asked) -> None:
     answer = await api.client.get(f"/api/calls/{id}")
     assert (answer.status_code, f"there is no call {id}" in answer.json()["error"]) == (404, True)
@@ -115,6 +115,26 @@ async def test_a_series_has_a_value_for_each_span(api: Asked) -> None:
 async def test_a_series_that_cannot_be_made_says_why(query: dict[str, str], words: str, api: Asked) -> None:
     answer = await api.client.get("/api/series", params=query)
     assert (answer.status_code, words in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        "10m",
+        "90min",
+        "9999w",
+        "00:00",
+        "00:00:00",
+        "0001-01-01",
+        "2026-02-28",
+        "2026-11-16T14:30:00Z",
+        "0001-01-01T00:00:00+14:00",
+        "1700000000000000",
+    ],
+)
+async def test_a_time_in_every_form_of_the_document_is_taken(since: str, api: Asked) -> None:
+    for path in ("/api/calls", "/api/stats", "/api/series"):
+        await api.get(path, since=since)
 
 
 async def test_without_a_journal_the_rest_works(tmp_path: Path) -> None:
