@@ -148,6 +148,13 @@ def test_a_method_that_is_not_for_a_path_is_told_so(api: httpx2.Client) -> None:
     assert answer.json() == {"error": "use GET here"}
 
 
+@pytest.mark.parametrize("path", ["/health", "/", "/metrics", "/api/tools", "/api/tools/remove", "/console/main.js"])
+def test_a_path_that_is_only_read_takes_no_post_of_any_type(api: httpx2.Client, path: str) -> None:
+    for media_type in ("application/json", "text/plain"):
+        answer = api.post(path, content=b"{}", headers={"Content-Type": media_type})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
 def test_the_api_is_behind_the_guard(server: Served) -> None:
     host, port = server.place
     with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as stranger:

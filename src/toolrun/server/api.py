@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from toolrun.mcp.server.fast_path import App, Receive, Scope, Send, noting
 from toolrun.runtime import Runtime
-from toolrun.server.api_answer import ApiAnswer, EventStream, failure, send_answer, send_events
+from toolrun.server.api_answer import ApiAnswer, EventStream, failure, send_answer, send_events, send_no_events
 from toolrun.server.api_body import read_body
 from toolrun.server.api_state import ApiState
 from toolrun.server.approval_routes import approval_operations
@@ -77,6 +77,11 @@ class HttpApi:
             finally:
                 await self._calls.close()
 
+    def is_read_only(self, path: str) -> bool:
+        """Whether it is a path of the API or the page that takes no POST."""
+        methods = self._methods(path)
+        return "POST" not in methods if methods else path in self._files.paths
+
     def before(self, app: App) -> App:
         """An application that answers the paths of the API and the page, and passes all others on."""
 
@@ -106,22 +111,20 @@ class HttpApi:
             answered = await operation.handler(ApiRequest(parts, query, body, headers))
         except Exception as error:  # noqa: BLE001  the client gets an answer, whatever is wrong
             answered = failure(error)
+        is_head = scope["method"] == "HEAD"
         if isinstance(answered, EventStream):
-            await send_events(answered, receive, send, self._state.hide)
+            if is_head:
+                await send_no_events(send)
+            else:
+                await send_events(answered, receive, send, self._state.hide)
             return
         if not isinstance(answered, ApiAnswer):
             answered = ApiAnswer(answered)
-        await send_answer(send, answered, self._state.hide, without_body=scope["method"] == "HEAD")
+        await send_answer(send, answered, self._state.hide, without_body=is_head)
 
     def _find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]]:
         """Raises RequestError."""
-        methods: dict[str, tuple[Operation, Mapping[str, str]]] = {}
-        for name, operation in self._fixed.get(path, {}).items():
-            methods[name] = (operation, {})
-        for group in () if methods else self._varying.values():
-            for operation, pattern in group:
-                if (found := pattern.fullmatch(path)) is not None:
-                    methods.setdefault(operation.method, (operation, found.groupdict()))
+        methods = self._methods(path)
         if not methods:
             raise RequestError(404, f"there is no {show(path)} here; GET /api/openapi.json lists what there is")
         known = methods.get("GET" if method == "HEAD" else method)
@@ -129,6 +132,16 @@ class HttpApi:
             allowed = ", ".join(methods)
             raise RequestError(405, f"use {allowed} here", {"allow": allowed})
         return known
+
+    def _methods(self, path: str) -> dict[str, tuple[Operation, Mapping[str, str]]]:
+        methods: dict[str, tuple[Operation, Mapping[str, str]]] = {}
+        for name, operation in self._fixed.get(path, {}).items():
+            methods[name] = (operation, {})
+        for group in () if methods else self._varying.values():
+            for operation, pattern in group:
+                if (found := pattern.fullmatch(path)) is not None:
+                    methods.setdefault(operation.method, (operation, found.groupdict()))
+        return methods
 
     async def _document(self, request: ApiRequest) -> Any:
         return await asyncio.to_thread(document, self.operations)

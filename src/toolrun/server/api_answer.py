@@ -66,6 +66,12 @@ async def send_answer(send: Send, answer: ApiAnswer, hide: Hide, *, without_body
     await send({"type": "http.response.body", "body": b"" if without_body else body, "more_body": False})
 
 
+async def send_no_events(send: Send) -> None:
+    """What a stream would begin with, for HEAD."""
+    await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 async def send_events(stream: EventStream, receive: Receive, send: Send, hide: Hide) -> None:
     """Until the stream ends or its client leaves."""
     await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})

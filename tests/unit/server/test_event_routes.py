@@ -97,3 +97,9 @@ async def test_a_queue_keeps_what_it_has_and_says_each_change_once() -> None:
     assert [data for name, data in found if name == "call"] == list(range(255))
     assert [name for name, _ in found if name == "tools"] == ["tools"]
     assert found[-1] == ("missed", {"calls": 45})
+
+
+async def test_head_of_a_stream_has_its_head_and_ends(api: Asked) -> None:
+    answer = await api.client.head("/api/events")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    assert answer.content == b""

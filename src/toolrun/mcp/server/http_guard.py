@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -38,10 +39,20 @@ _MAX_AGE: Final = b"600"
 class Guard:
     """An ASGI application that refuses requests by their head, and passes the others on to another application."""
 
-    def __init__(self, app: App, address: Address, public_paths: frozenset[str] = frozenset()) -> None:
-        """`public_paths` hold nothing secret and change nothing: they can be read without the token."""
+    def __init__(
+        self,
+        app: App,
+        address: Address,
+        public_paths: frozenset[str] = frozenset(),
+        is_read_only: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        """`public_paths` hold nothing secret and change nothing: they can be read without the token.
+
+        A path that is read-only answers every POST with 405, whatever its type.
+        """
         self._app = app
         self._public_paths = public_paths
+        self._is_read_only = is_read_only
         self._names = address.names()
         self._origins = frozenset(origin.encode() for origin in address.allow_origins)
         self._token = address.token.encode()
@@ -58,7 +69,7 @@ class Guard:
         if self._origins and (origin := found.get(b"origin")) is not None and self._is_allowed(origin):
             send = _sharing(origin, send)
         is_public = scope["path"] in self._public_paths
-        refusal = self._refusal(scope["method"], headers, found, is_public=is_public)
+        refusal = self._refusal(scope, headers, found, is_public=is_public)
         if refusal is not None:
             await _answer(send, *refusal)
             return
@@ -86,9 +97,10 @@ class Guard:
             task.cancel()
 
     def _refusal(
-        self, method: str, headers: Headers, found: dict[bytes, bytes], *, is_public: bool
+        self, scope: Scope, headers: Headers, found: dict[bytes, bytes], *, is_public: bool
     ) -> tuple[int, str] | None:
         """Status and reason, if the request is refused."""
+        method = scope["method"]
         if len(found) != len(headers) and (double := _double(headers)):
             return 400, f"the request has more than one {double} header"
         has_token = is_public or not self._token or self._has_token(found.get(b"authorization", b""))
@@ -101,7 +113,7 @@ class Guard:
         if origin is not None and not self._is_allowed(origin) and not self._is_ours(origin):
             return 403, "pages from there may not call this server; --allow-origin ORIGIN lets those of ORIGIN"
         media_type = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if method == "POST" and media_type != b"application/json":
+        if method == "POST" and media_type != b"application/json" and not self._is_read_only(scope["path"]):
             return 415, "send JSON: 'Content-Type: application/json'"
         return None
 

@@ -33,6 +33,9 @@ class Extension(Protocol):
     public_paths: frozenset[str]
     """Those that can be read without the token."""
 
+    def is_read_only(self, path: str) -> bool:
+        """Whether it answers every POST to this path with 405."""
+
     def before(self, app: App) -> App:
         """An application that answers the paths of the extension, and passes all others on."""
 
@@ -88,7 +91,7 @@ def http_app(server: McpServer, address: Address, extension: Extension | None = 
     fast_path = FastPath(app, server, PATH, MAX_BODY)
     if extension is None:
         return Guard(fast_path, address)
-    return Guard(extension.before(fast_path), address, extension.public_paths)
+    return Guard(extension.before(fast_path), address, extension.public_paths, extension.is_read_only)
 
 
 class _Http(uvicorn.Server):
