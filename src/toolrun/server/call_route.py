@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import (
+    Annotated,
     Any,
     Final,
     NotRequired,  # pydantic, which needs it, brings it
 )
 
+from annotated_types import Gt  # pydantic, which needs it, brings it
 from typing_extensions import TypedDict
 
 from toolrun.execution.approval import Answer, ApprovalRequest, Caller, calling_as
@@ -27,6 +29,7 @@ from toolrun.server.api_state import ApiState
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
 from toolrun.server.running_calls import log_listener
+from toolrun.text import show
 from toolrun.tools.call_log import LogLine
 from toolrun.tools.context import OnProgress, Progress
 from toolrun.tools.protocol import is_seconds
@@ -48,7 +51,7 @@ class CallBody(TypedDict, total=False):
     arguments: dict[str, Any] | str | None
     """An object, or JSON text of one."""
     key: str | None
-    timeout: float | None
+    timeout: Annotated[float, Gt(0)] | None
     conversation: str | None
 
 
@@ -211,15 +214,16 @@ class CallRoute:
 
     def _options(self, request: Any, key_header: bytes | None) -> dict[str, Any]:
         """What is said beside the arguments. Raises RequestError."""
+        timeout = request.get("timeout") if type(request) is dict else None
+        if type(timeout) in (int, float) and not is_seconds(timeout):
+            raise RequestError(400, f"timeout must be a number of seconds > 0; got {show(timeout)}")
         self.operation.check_body(request)
-        key, timeout = request.get("key"), request.get("timeout")
+        key = request.get("key")
         if key_header is not None:
             said = unquoted(key_header.decode("latin-1"))
             if key is not None and key != said:
                 raise RequestError(400, f"the call has two keys: in its body, and in the header {HEADER}")
             key = said
-        if timeout is not None and not is_seconds(timeout):
-            raise RequestError(400, f"timeout must be a number of seconds > 0; got {timeout}")
         return {"key": key, "timeout": timeout, "conversation": request.get("conversation")}
 
     async def _never(self, request: ApiRequest) -> Any:

@@ -7,11 +7,13 @@ import contextlib
 import os
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Final,
     NotRequired,  # pydantic, which needs it, brings it
 )
 
+from annotated_types import MinLen  # pydantic, which needs it, brings it
 from typing_extensions import TypedDict
 
 from toolrun.clients.choice import PROVIDERS, Choice, choose, ollama_models, ollama_url, open_client, parse_model
@@ -47,11 +49,11 @@ class ModelsAnswer(TypedDict):
 class ChatBody(TypedDict):
     """A question."""
 
-    message: str
+    message: Annotated[str, MinLen(1)]
     conversation: NotRequired[str | None]
     """The id of a stored conversation, to go on with it."""
     model: NotRequired[str | None]
-    """`anthropic:MODEL`, `ollama:MODEL`, `local:FILE.gguf` or `scripted:FILE`."""
+    """`PROVIDER:MODEL`, as in `[model] use`; else the one that is configured."""
 
 
 def chat_operations(state: ApiState) -> list[Operation]:
@@ -118,6 +120,9 @@ class _ChatRoutes:
         config = self._runtime.config
         try:
             choice = await asyncio.to_thread(self._choose, named)
+        except ConfigError as error:
+            raise RequestError(400 if named else 503, str(error)) from None
+        try:
             known = self._clients.get(str(choice))
             if known is None:
                 executor = self._runtime.executor

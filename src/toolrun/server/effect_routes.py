@@ -128,7 +128,7 @@ class _EffectRoutes:
         body: SettleBody = request.body
         said, id = body["settle"], request.parts["id"]
         for name, needed in (("result", "done"), ("force", "not_done"), ("arguments", "verify")):
-            if name in body and said != needed:
+            if body.get(name) and said != needed:
                 raise RequestError(400, f'{name} is for "settle": "{needed}"')
 
         def look(history: History) -> tuple[PastCall, bool, str, bool]:

@@ -93,12 +93,14 @@ def _operation(it: Operation, parts: _SharedSchemas) -> Schema:
 
 def _content(it: Operation, parts: _SharedSchemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    if isinstance(it.answer, str):
-        content[it.answer] = {"schema": {"type": "string"}}
-    else:
+    if not isinstance(it.answer, str):
         content["application/json"] = {"schema": parts.add(schema_of_answer(it.answer, _REFERENCES))}
+    elif not it.events:
+        content[it.answer] = {"schema": {"type": "string"}}
     if it.events:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content[
+            "text/event-stream"
+        ] = {}  # OpenAPI 3.1 has no words for the events of a stream: the description has them
     return content
 
 

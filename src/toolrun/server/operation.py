@@ -26,6 +26,16 @@ _MAX_TEXT: Final = 1000
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _MICROSECONDS: Final = re.compile(r"[0-9]{13,17}")
 """A time as answers have it."""
+_TIMES: Final[tuple[JSON, ...]] = (
+    {"pattern": "^[0-9]{1,4}(s|m|min|h|d|w)$", "description": "So long ago."},
+    {
+        "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
+        "description": "Today, in the time zone of the server.",
+    },
+    {"format": "date"},
+    {"format": "date-time"},
+    {"pattern": f"^{_MICROSECONDS.pattern}$", "description": "As answers have it."},
+)
 _PART: Final = re.compile(r"\{(\w+)\}")
 _SMALL_BODY: Final = 1_000_000
 """Bytes of a request that has no arguments of tools in it."""
@@ -50,6 +60,8 @@ class Parameter:
             return {"type": "integer", "minimum": self.least, "maximum": self.most, "default": self.default}
         if "|" in self.kind:
             return {"type": "string", "enum": list(self.kind.split("|"))}
+        if self.kind == "time":
+            return {"type": "string", "anyOf": [*_TIMES]}
         return {"type": "string", "maxLength": _MAX_TEXT}
 
     def read(self, text: str) -> Any:

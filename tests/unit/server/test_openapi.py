@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
@@ -84,14 +85,14 @@ def test_whatever_is_sent_is_answered_as_the_document_says(api: tuple[Asked, asy
             continue
 
         @settings(
-            max_examples=10,
+            max_examples=16,
             derandomize=True,
             database=None,
             deadline=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        @given(operation.as_strategy())
+        @given(operation.as_strategy() | operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
         def check(case: Any) -> None:
             for name, known in ids.items():
                 if name in (case.path_parameters or {}):
