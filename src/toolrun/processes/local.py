@@ -22,10 +22,10 @@ from toolrun.processes.engine import Confinement, Listener, ProcessSpec, Replace
 from toolrun.processes.fork_guard import ForkGuard
 from toolrun.processes.forked_child import leave_at_fork, no_fork
 from toolrun.processes.local_worker import LocalWorker
+from toolrun.processes.mount_guard import MountGuard
 from toolrun.processes.sandbox.enclosure import Enclosure, remove_tree
 from toolrun.processes.status_file import StatusFile
 from toolrun.processes.tag import TAG, new_engine_id
-from toolrun.processes.wall_guard import WallGuard
 
 logger = get_logger("toolrun.worker")
 
@@ -52,7 +52,7 @@ class LocalEngine:
         self._workers: set[LocalWorker] = set()
         self._status = StatusFile()
         self._fork_guard = ForkGuard(TAG)
-        self._wall_guard = WallGuard()
+        self._mount_guard = MountGuard()
         self._adopted = Adopted()
         self._reap_timer: asyncio.TimerHandle | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -77,7 +77,7 @@ class LocalEngine:
             self._workers.discard(worker)
             self._status.remove(tag)
             self._fork_guard.remove(tag)
-            self._wall_guard.remove(tag)
+            self._mount_guard.remove(tag)
             self._reap()  # what it left behind was killed just now
 
         enclosure = None if spec.confinement is None else self._enclose(spec.confinement, listener)
@@ -93,7 +93,7 @@ class LocalEngine:
         self._status.add(tag, listener)
         self._fork_guard.add(tag, worker.pid, worker.kill)
         if enclosure is not None and isinstance(listener, Replaceable):
-            self._wall_guard.add(tag, enclosure.covered, listener.outdated)
+            self._mount_guard.add(tag, enclosure.covered, listener.outdated)
         if self._reap_timer is None:
             self._reap_later()
         asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it delays nothing
@@ -103,7 +103,7 @@ class LocalEngine:
         def on_refused(host: str) -> None:
             listener.logged(f"the sandbox stopped a connection to {host}")
 
-        return Enclosure(confinement, self._make_directory, on_refused, self._wall_guard)
+        return Enclosure(confinement, self._make_directory, on_refused, self._mount_guard)
 
     def _make_directory(self) -> Path:
         """For the temporary files of one worker, in a directory of this engine, which the watchdog removes, too."""

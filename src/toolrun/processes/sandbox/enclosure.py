@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolrun.processes.engine import Confinement
-from toolrun.processes.wall_guard import Covered, WallGuard
+from toolrun.processes.mount_guard import Covered, MountGuard
 
 if TYPE_CHECKING:
     from toolrun.processes.sandbox.network_proxy import NetworkProxy
@@ -27,7 +27,7 @@ class Enclosure:
     """The surroundings of one confined process."""
 
     def __init__(
-        self, confinement: Confinement, place: Callable[[], Path], on_refused: Callable[[str], None], guard: WallGuard
+        self, confinement: Confinement, place: Callable[[], Path], on_refused: Callable[[str], None], guard: MountGuard
     ) -> None:
         """`place` makes an empty directory. `on_refused` gets a host that the process tried to reach."""
         self._temporary = place() if confinement.has_temporary else None

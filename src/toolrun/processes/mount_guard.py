@@ -26,7 +26,7 @@ Covered: TypeAlias = frozenset[tuple[str, int, int]]
 """Paths, and the device and number of what is there."""
 
 
-class WallGuard:
+class MountGuard:
     """Tells of workers whose walls have an opening. Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from toolrun.processes.wall_guard import WallGuard
+from toolrun.processes.mount_guard import MountGuard
 
 
 def replace(path: Path) -> None:
@@ -19,7 +19,7 @@ async def test_a_worker_is_told_of_when_a_file_is_replaced_and_no_other_worker(t
     first.touch()
     second.touch()
     told, others = asyncio.Event(), asyncio.Event()
-    guard = WallGuard()
+    guard = MountGuard()
     held = guard.hold([first, tmp_path / "nothing"]), guard.hold([second])
     guard.add("1", held[0], told.set)
     guard.add("2", held[1], others.set)
@@ -45,7 +45,7 @@ async def test_a_worker_is_told_of_when_a_file_is_replaced_and_no_other_worker(t
 async def test_a_file_that_is_removed_and_made_again_is_another_one(tmp_path: Path) -> None:
     """Also on a file system that gives numbers away again."""
     told = asyncio.Event()
-    guard = WallGuard()
+    guard = MountGuard()
     for _ in range(3):
         path = tmp_path / "file"
         path.touch()
@@ -67,7 +67,7 @@ def test_a_file_is_held_once_for_all_workers_and_let_go_of_with_the_last(tmp_pat
     def descriptors() -> int:
         return sum(1 for it in Path("/proc/self/fd").iterdir() if it.is_symlink() and it.readlink() == path)
 
-    guard = WallGuard()
+    guard = MountGuard()
     first, second = guard.hold([path, path]), guard.hold([path])
     assert descriptors() == 1
     guard.release(first)
@@ -77,4 +77,4 @@ def test_a_file_is_held_once_for_all_workers_and_let_go_of_with_the_last(tmp_pat
 
 
 def test_what_does_not_exist_cannot_be_covered(tmp_path: Path) -> None:
-    assert not WallGuard().hold([tmp_path / "nothing"])
+    assert not MountGuard().hold([tmp_path / "nothing"])
