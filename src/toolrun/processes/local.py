@@ -17,7 +17,6 @@ from time import monotonic
 from typing import Final
 
 from toolrun.logger import get_logger
-from toolrun.processes.adopted import Adopted
 from toolrun.processes.engine import Confinement, Listener, ProcessSpec, Replaceable
 from toolrun.processes.fork_guard import ForkGuard
 from toolrun.processes.forked_child import leave_at_fork, no_fork
@@ -26,6 +25,7 @@ from toolrun.processes.mount_guard import MountGuard
 from toolrun.processes.sandbox.enclosure import Enclosure, remove_tree
 from toolrun.processes.status_file import StatusFile
 from toolrun.processes.tag import TAG, new_engine_id
+from toolrun.processes.zombie_reaper import ZombieReaper
 
 logger = get_logger("toolrun.worker")
 
@@ -53,7 +53,7 @@ class LocalEngine:
         self._status = StatusFile()
         self._fork_guard = ForkGuard(TAG)
         self._mount_guard = MountGuard()
-        self._adopted = Adopted()
+        self._reaper = ZombieReaper()
         self._reap_timer: asyncio.TimerHandle | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._directory: Path | None = None
@@ -89,7 +89,7 @@ class LocalEngine:
             if enclosure is not None:
                 enclosure.close()
             raise
-        self._adopted.mark(worker.pid)
+        self._reaper.mark(worker.pid)
         self._status.add(tag, listener)
         self._fork_guard.add(tag, worker.pid, worker.kill)
         if enclosure is not None and isinstance(listener, Replaceable):
@@ -128,7 +128,7 @@ class LocalEngine:
         if self._reap_timer is not None:
             self._reap_timer.cancel()
             self._reap_timer = None
-        if self._adopted.reap([worker.pid for worker in self._workers]) or self._workers:
+        if self._reaper.reap([worker.pid for worker in self._workers]) or self._workers:
             self._reap_later()
 
     async def close(self) -> None:
@@ -137,7 +137,7 @@ class LocalEngine:
         for worker in list(self._workers):
             await worker.wait()
         end = monotonic() + _LAST_REAP
-        while self._adopted.reap(()) and monotonic() < end:  # noqa: ASYNC110  nobody tells of their deaths
+        while self._reaper.reap(()) and monotonic() < end:  # noqa: ASYNC110  nobody tells of their deaths
             await asyncio.sleep(0.01)
         if self._reap_timer is not None:
             self._reap_timer.cancel()

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolrun.processes.adopted import reap_session
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.framing import LineFramer
+from toolrun.processes.zombie_reaper import reap_session
 
 _GUARDED: Final = 'exec 3<&0 </dev/null; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec "$@" 3<&-'
 _MAX_OUTPUT: Final = 1 << 20

@@ -22,8 +22,8 @@ from typing import Final
 _RLIMIT_LOCKS: Final = 10
 
 
-class Adopted:
-    """The descendants of marked processes that this process has become the parent of."""
+class ZombieReaper:
+    """Of the descendants of marked processes, when this process has become their parent."""
 
     def __init__(self) -> None:
         self._mark = secrets.randbits(60) | 1 << 60
