@@ -28,8 +28,8 @@ from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.sandbox.confine import Sandboxes
-from toolrun.processes.sandbox.ground import BUBBLEWRAP, LANDLOCK, NAMESPACES, Ground, probe
 from toolrun.processes.sandbox.policy import OFF, STANDARD, STRICT, Territory, interpreter_roots, make_policy
+from toolrun.processes.sandbox.system_support import BUBBLEWRAP, LANDLOCK, NAMESPACES, SystemSupport, probe
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
 from toolrun.scripts.request import Request
@@ -48,7 +48,7 @@ CALLS = 500
 DEFAULT = "standard: namespaces, the default"
 
 
-async def make_specs(root: Path, interpreter: Path, ground: Ground) -> dict[str, ProcessSpec]:
+async def make_specs(root: Path, interpreter: Path, support: SystemSupport) -> dict[str, ProcessSpec]:
     """One way to start the same worker for each case."""
     script = root / "tools" / "add.py"
     content = script.read_bytes()
@@ -61,17 +61,17 @@ async def make_specs(root: Path, interpreter: Path, ground: Ground) -> dict[str,
         territory = Territory(root, hidden=(root / "toolrun.toml",), protected=(root / "tools",))
         packages = (*interpreter_roots(interpreter), script.parent)
         policy = make_policy(level, Permissions(), "tool.add.permissions", territory, interpreter, packages)
-        sandboxes = Sandboxes(root / "cache", territory, ground=Ground(rung, ground.abi))
+        sandboxes = Sandboxes(root / "cache", territory, support=SystemSupport(rung, support.abi))
         return await sandboxes.confine(bare, policy, arguments, None)
 
     specs = {
         PLAIN: ProcessSpec("add", interpreter, main + arguments, root, variables, content),
         "off: what it starts ends with it": await confined(OFF, NAMESPACES),
     }
-    if ground.rung == NAMESPACES:
+    if support.rung == NAMESPACES:
         specs[DEFAULT] = await confined(STANDARD, NAMESPACES)
         specs["strict: namespaces"] = await confined(STRICT, NAMESPACES)
-    if ground.abi:
+    if support.abi:
         specs["standard: Landlock alone"] = await confined(STANDARD, LANDLOCK)
     if shutil.which("bwrap"):
         specs["standard: bubblewrap"] = await confined(STANDARD, BUBBLEWRAP)

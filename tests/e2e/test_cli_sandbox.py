@@ -16,14 +16,14 @@ import pytest
 
 from support.console import LIMIT, started, toolrun
 from support.environments import header
-from toolrun.processes.sandbox.ground import (
+from toolrun.processes.sandbox.system_support import (
     BUBBLEWRAP,
     LANDLOCK,
     NAMESPACES,
     NONE,
-    Ground,
+    SystemSupport,
     landlock_abi,
-    remember_ground,
+    remember_support,
 )
 
 READ = '''
@@ -91,7 +91,7 @@ def have(root: Path, rung: str) -> None:
             pytest.fail("bubblewrap is not installed")
         pytest.skip("bubblewrap is not installed")
     reasons = {NAMESPACES: "unshare: Operation not permitted"} if rung != NAMESPACES else {}
-    remember_ground(root.parent / "cache", Ground(rung, landlock_abi(), reasons))
+    remember_support(root.parent / "cache", SystemSupport(rung, landlock_abi(), reasons))
 
 
 def line_of(text: str) -> str:

@@ -21,7 +21,14 @@ import pytest
 from support.console import CACHE, ROOT
 from support.packages import MissingError, give_up
 from toolrun import Runtime, ToolResult
-from toolrun.processes.sandbox.ground import RUNGS, Ground, find_ground, gaps, landlock_abi, remember_ground
+from toolrun.processes.sandbox.system_support import (
+    RUNGS,
+    SystemSupport,
+    find_support,
+    gaps,
+    landlock_abi,
+    remember_support,
+)
 from toolrun.scripts.environment import ScriptEnvironmentError
 
 SCRIPTS = ROOT / "tests" / "scripts" / "real_tools"
@@ -104,7 +111,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(params=["namespaces", "bubblewrap", "landlock"])
 def rung(request: pytest.FixtureRequest) -> str:
     """Each rung that works here."""
-    wanted, found = str(request.param), find_ground(CACHE)
+    wanted, found = str(request.param), find_support(CACHE)
     if RUNGS.index(wanted) > RUNGS.index(found.rung):
         pytest.skip(f"this system does not allow {wanted}: {found.refused.get(wanted)}")
     if wanted == "bubblewrap" and shutil.which("bwrap") is None:
@@ -118,8 +125,8 @@ def cache_of(rung: str) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:  # tests run in several processes
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if find_ground(cache).rung != rung:
-            remember_ground(cache, Ground(rung, landlock_abi()))
+        if find_support(cache).rung != rung:
+            remember_support(cache, SystemSupport(rung, landlock_abi()))
     return cache
 
 
@@ -200,7 +207,7 @@ async def test_git_reads_the_users_configuration_if_that_is_granted(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("level", "grants"), [("standard", ""), ("strict", MODEL.grants)])
 async def test_a_local_model_answers(level: str, grants: str, tmp_path: Path) -> None:
-    rung = find_ground(CACHE).rung
+    rung = find_support(CACHE).rung
     result, enforced = await call(write_project(tmp_path / "project", MODEL, rung, level, grants), MODEL, "")
     check(MODEL, result)
     assert enforced == rung

@@ -14,14 +14,14 @@ from support.console import TOOLRUN, toolrun
 from support.environments import header
 from support.raw_mcp import on_stdio
 from toolrun import Runtime
-from toolrun.processes.sandbox.ground import (
+from toolrun.processes.sandbox.system_support import (
     BUBBLEWRAP,
     LANDLOCK,
     NAMESPACES,
-    Ground,
+    SystemSupport,
     landlock_abi,
     probe,
-    remember_ground,
+    remember_support,
 )
 
 READ = '''
@@ -120,7 +120,7 @@ def test_a_sandboxed_script_is_where_the_caller_is_and_sees_nothing_there_until_
     settings = f"[workers]\ncache = {json.dumps(str(cache))}\n"
     (project / "toolrun.toml").write_text(settings)
     cache.mkdir()
-    remember_ground(cache, Ground(rung, landlock_abi()))
+    remember_support(cache, SystemSupport(rung, landlock_abi()))
     refused = outside(project, "script")
     assert (refused.returncode, refused.stdout) == (1, "")
     lines = [f'read = ["{place}' for place in (tmp_path / "outside", "~/outside")]

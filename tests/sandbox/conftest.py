@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.place import OFF, Kind, Place, interpreter, open_place
-from toolrun.processes.sandbox.ground import BUBBLEWRAP, LANDLOCK, NAMESPACES, try_rung
+from toolrun.processes.sandbox.system_support import BUBBLEWRAP, LANDLOCK, NAMESPACES, try_rung
 
 WALLS = [Kind(rung, is_own) for rung in (NAMESPACES, BUBBLEWRAP, LANDLOCK) for is_own in (True, False)]
 WITHOUT = [Kind(OFF, is_own) for is_own in (True, False)]

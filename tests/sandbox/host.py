@@ -14,7 +14,6 @@ from typing import Any
 
 from toolrun import Runtime
 from toolrun.config.load import load_config
-from toolrun.processes.sandbox import ground
 
 
 def answer(number: int, **parts: Any) -> None:
@@ -31,9 +30,9 @@ async def make(runtime: Runtime, request: dict[str, Any]) -> None:
 async def main(project: Path, rung: str) -> None:
     config = load_config(project / "toolrun.toml", environ=os.environ)
     if rung != "off":
-        forced = ground.Ground(rung, ground.landlock_abi())
-        ground.probe = lambda: forced  # also after a start that failed, and has toolrun look again
-        ground.remember_ground(Path(config.workers.cache), forced)
+        forced = system_support.SystemSupport(rung, system_support.landlock_abi())
+        system_support.probe = lambda: forced  # also after a start that failed, and has toolrun look again
+        system_support.remember_support(Path(config.workers.cache), forced)
     reader = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with Runtime.open(config) as runtime, asyncio.TaskGroup() as group:

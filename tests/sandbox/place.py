@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.bench import is_locked
-from toolrun.processes.sandbox.ground import gaps, landlock_abi
+from toolrun.processes.sandbox.system_support import gaps, landlock_abi
 from toolrun.processes.watchdog import descendants, find_children
 
 LIMIT = 30.0
@@ -293,7 +293,7 @@ def interpreter(is_own: bool) -> tuple[str, dict[str, str]]:
 def check(place: Place, has_worked: object, what: object, *, gap: str = "") -> None:
     """That an attack failed, because of the walls: without them it works.
 
-    `gap` is how `Ground.gaps` describes it where a rung cannot stop it. It must work there, or it were no gap.
+    `gap` is how `SystemSupport.gaps` describes it where a rung cannot stop it. It must work there, or it were no gap.
     """
     is_gap = bool(gap) and any(gap in it for it in place.gaps)
     assert bool(has_worked) == (not place.has_walls or is_gap), (str(place.kind), what)

@@ -17,7 +17,7 @@ import pytest
 
 from sandbox.conftest import WALLS, WITHOUT, check_possible
 from sandbox.place import HERE, LIMIT, OFF, Kind, Place, is_held, open_place, wait_for
-from toolrun.processes.sandbox.ground import LANDLOCK
+from toolrun.processes.sandbox.system_support import LANDLOCK
 from toolrun.processes.watchdog import find_children
 
 WAYS = (

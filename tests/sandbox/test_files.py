@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.place import SECRET, Place, check, wait_for
-from toolrun.processes.sandbox.ground import LANDLOCK
+from toolrun.processes.sandbox.system_support import LANDLOCK
 
 PRIVATE = {
     "an SSH key": ".ssh/id_ed25519",

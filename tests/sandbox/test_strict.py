@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.conftest import WALLS, Outside
 from sandbox.place import Place, check
-from toolrun.processes.sandbox.ground import NAMESPACES
+from toolrun.processes.sandbox.system_support import NAMESPACES
 
 METADATA = "169.254.169.254"
 """Where machines in a cloud get their credentials."""

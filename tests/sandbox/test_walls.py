@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandbox.place import Place, check
-from toolrun.processes.sandbox.ground import BUBBLEWRAP, LANDLOCK, NAMESPACES
+from toolrun.processes.sandbox.system_support import BUBBLEWRAP, LANDLOCK, NAMESPACES
 
 
 def test_a_worker_is_behind_the_walls_of_its_rung(place: Place) -> None:

@@ -58,7 +58,7 @@ from pathlib import Path
 from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.sandbox.confine import Sandboxes
-from toolrun.processes.sandbox.ground import Ground, find_ground
+from toolrun.processes.sandbox.system_support import SystemSupport, find_support
 from toolrun.processes.sandbox.policy import STANDARD, Territory, interpreter_roots, make_policy
 from toolrun.config.model import Permissions
 
@@ -71,10 +71,10 @@ class Listener:
 
 async def main(root, script, rung):
     program = Path(sys.executable)
-    ground = Ground("landlock", find_ground(root / "cache").abi) if rung == "landlock" else None
+    support = SystemSupport("landlock", find_support(root / "cache").abi) if rung == "landlock" else None
     policy = make_policy(STANDARD, Permissions(), "", Territory(root), program, interpreter_roots(program))
     spec = ProcessSpec("x", program, (), root)
-    spec = await Sandboxes(root / "cache", Territory(root), ground=ground).confine(spec, policy, [str(script)], None)
+    spec = await Sandboxes(root / "cache", Territory(root), support=support).confine(spec, policy, [str(script)], None)
     LocalEngine().start(spec, Listener())
     await asyncio.Event().wait()
 

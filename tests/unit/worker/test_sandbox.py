@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from toolrun.processes.sandbox.ground import NAMESPACES, try_rung
 from toolrun.processes.sandbox.plan import bare_plan
+from toolrun.processes.sandbox.system_support import NAMESPACES, try_rung
 from toolrun.worker import DIRECTORY
 
 LIMIT = 30.0

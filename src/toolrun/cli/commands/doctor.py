@@ -36,8 +36,8 @@ from toolrun.journal.history import open_history
 from toolrun.journal.housekeeping import MIN_FREE
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.tool_names import settings_names
-from toolrun.processes.sandbox.ground import RUNGS, Ground, find_ground
 from toolrun.processes.sandbox.policy import OFF
+from toolrun.processes.sandbox.system_support import RUNGS, SystemSupport, find_support
 from toolrun.runtime import Runtime, read_config
 from toolrun.scripts.script_sandbox import granted, script_level, ungranted
 from toolrun.scripts.uv import clean_variables
@@ -124,7 +124,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
             *_handlers(runtime),
             *_packages(runtime),
             *_scripts(runtime, options),
-            _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_ground, cache)),
+            _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_support, cache)),
             *_permissions(runtime),
             *await asyncio.to_thread(cluster_checks, config),
             *_servers(runtime, options),
@@ -207,16 +207,16 @@ def _scripts(runtime: Runtime, options: Options) -> Iterator[Check]:
             yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
 
 
-def _sandbox(required: str, ground: Ground) -> Check:
+def _sandbox(required: str, support: SystemSupport) -> Check:
     """What enforces the sandbox of scripts on this system, what it leaves open, and why it is not more."""
-    about = f"{ground.rung} (Landlock {ground.abi})" if ground.abi else ground.rung
-    more = [f"gap: {gap}" for gap in ground.gaps()]
-    more += [f"{rung} does not work here: {reason}" for rung, reason in ground.refused.items()]
-    if RUNGS.index(ground.rung) < RUNGS.index(required):
+    about = f"{support.rung} (Landlock {support.abi})" if support.abi else support.rung
+    more = [f"gap: {gap}" for gap in support.gaps()]
+    more += [f"{rung} does not work here: {reason}" for rung, reason in support.refused.items()]
+    if RUNGS.index(support.rung) < RUNGS.index(required):
         about = f"{about}, but toolrun.toml requires {required}: no sandboxed script runs"
         advice = f"allow {required} on this system, or change [workers] sandbox_required"
         return Check(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
-    if ground.gaps():
+    if support.gaps():
         advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
         return Check(WARNING, "sandbox", "\n".join([about, *more]), advice)
     return Check(OK, "sandbox", "\n".join([about, *more]))

@@ -16,19 +16,19 @@ from typing import Final
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.processes.engine import Confinement, ProcessSpec
 from toolrun.processes.sandbox.command import covered_paths, worker_command, worker_plan
-from toolrun.processes.sandbox.ground import (
+from toolrun.processes.sandbox.policy import OFF, Policy, Territory
+from toolrun.processes.sandbox.startup_variables import split_variables
+from toolrun.processes.sandbox.system_support import (
     BUBBLEWRAP,
     NAMESPACES,
     NONE,
     RUNGS,
     SEATBELT,
-    Ground,
-    find_ground,
-    forget_ground,
+    SystemSupport,
+    find_support,
+    forget_support,
     gaps,
 )
-from toolrun.processes.sandbox.policy import OFF, Policy, Territory
-from toolrun.processes.sandbox.startup_variables import split_variables
 
 _SUPERVISED: Final = sys.platform == "linux"
 
@@ -42,22 +42,24 @@ class SandboxUnavailableError(UnavailableError):
 class Sandboxes:
     """The sandboxes of a project. What the system allows is found out when the first one is needed."""
 
-    def __init__(self, cache: Path, territory: Territory, required: str = NONE, ground: Ground | None = None) -> None:
+    def __init__(
+        self, cache: Path, territory: Territory, required: str = NONE, support: SystemSupport | None = None
+    ) -> None:
         self.territory = territory
         self._cache = cache
         self._required = required
-        self._ground = ground
+        self._support = support
 
-    async def ground(self) -> Ground:
+    async def support(self) -> SystemSupport:
         """What this system allows."""
-        if self._ground is None:
-            self._ground = await asyncio.to_thread(find_ground, self._cache)
-        return self._ground
+        if self._support is None:
+            self._support = await asyncio.to_thread(find_support, self._cache)
+        return self._support
 
     def forget(self) -> None:
         """A start has failed, so that what was found out may be wrong."""
-        self._ground = None
-        forget_ground(self._cache)
+        self._support = None
+        forget_support(self._cache)
 
     async def confine(
         self, spec: ProcessSpec, policy: Policy, arguments: Sequence[str], memory: int | None
@@ -65,36 +67,36 @@ class Sandboxes:
         """The same process behind walls. `arguments` are those of the worker. Raises SandboxUnavailableError."""
         if policy.level == OFF:
             return confine_off(spec, policy, arguments, memory)
-        ground = await self.ground()
-        self._check(spec.name, policy, ground)
+        support = await self.support()
+        self._check(spec.name, policy, support)
         variables, late = split_variables(spec.variables, policy, spec.directory)
         return replace(
             spec,
-            variables=variables if ground.rung != SEATBELT else spec.variables,
+            variables=variables if support.rung != SEATBELT else spec.variables,
             confinement=Confinement(
-                command=partial(worker_command, policy, ground.rung, arguments),
-                plan=partial(worker_plan, policy, ground.rung, ground.abi, memory, variables=late),
-                rung=ground.rung,
-                gaps=ground.gaps(),
-                has_namespace=ground.rung in (NAMESPACES, BUBBLEWRAP),
-                has_temporary=ground.rung != NONE,
-                covered=partial(covered_paths, policy) if ground.rung in (NAMESPACES, BUBBLEWRAP) else tuple,
+                command=partial(worker_command, policy, support.rung, arguments),
+                plan=partial(worker_plan, policy, support.rung, support.abi, memory, variables=late),
+                rung=support.rung,
+                gaps=support.gaps(),
+                has_namespace=support.rung in (NAMESPACES, BUBBLEWRAP),
+                has_temporary=support.rung != NONE,
+                covered=partial(covered_paths, policy) if support.rung in (NAMESPACES, BUBBLEWRAP) else tuple,
                 on_failure=self.forget,
                 hosts=policy.net if isinstance(policy.net, tuple) else (),
             ),
         )
 
-    def _check(self, name: str, policy: Policy, ground: Ground) -> None:
-        if RUNGS.index(ground.rung) < RUNGS.index(self._required):
-            reasons = "; ".join(f"{rung}: {reason}" for rung, reason in ground.refused.items())
+    def _check(self, name: str, policy: Policy, support: SystemSupport) -> None:
+        if RUNGS.index(support.rung) < RUNGS.index(self._required):
+            reasons = "; ".join(f"{rung}: {reason}" for rung, reason in support.refused.items())
             raise SandboxUnavailableError(
                 f"'{name}' was not started: toolrun.toml requires the sandbox '{self._required}', and this system "
-                f"allows '{ground.rung}' ({reasons}). Change [workers] sandbox_required to run it with less."
+                f"allows '{support.rung}' ({reasons}). Change [workers] sandbox_required to run it with less."
             )
-        if isinstance(policy.net, tuple) and ground.rung != NAMESPACES:
+        if isinstance(policy.net, tuple) and support.rung != NAMESPACES:
             raise SandboxUnavailableError(
                 f"'{name}' was not started: a list of hosts in [{policy.section}] net needs the sandbox 'namespaces', "
-                f"and this system allows '{ground.rung}'. Use net = true or net = false."
+                f"and this system allows '{support.rung}'. Use net = true or net = false."
             )
 
 

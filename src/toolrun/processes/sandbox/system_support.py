@@ -45,7 +45,7 @@ _ASK_FOR_ABI: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SystemSupport:
     """The highest rung that works here."""
 
     rung: str = NONE
@@ -81,48 +81,48 @@ def gaps(rung: str, abi: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find_ground(cache: Path) -> Ground:
+def find_support(cache: Path) -> SystemSupport:
     """What was found since the last boot, or else what is found now. Blocks for some tens of milliseconds then."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(_file(cache).read_text())
-        return Ground(found["rung"], found["abi"], found["refused"])
-    ground = probe()
+        return SystemSupport(found["rung"], found["abi"], found["refused"])
+    support = probe()
     with suppress(OSError):  # it is found again by the next program
-        remember_ground(cache, ground)
-    return ground
+        remember_support(cache, support)
+    return support
 
 
-def remember_ground(cache: Path, ground: Ground) -> None:
+def remember_support(cache: Path, support: SystemSupport) -> None:
     """Have it found until the next boot."""
     file = _file(cache)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in file.parent.glob("*.json"):
         old.unlink(missing_ok=True)
     partial = file.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps({"rung": ground.rung, "abi": ground.abi, "refused": dict(ground.refused)}))
+    partial.write_text(json.dumps({"rung": support.rung, "abi": support.abi, "refused": dict(support.refused)}))
     partial.replace(file)
 
 
-def forget_ground(cache: Path) -> None:
+def forget_support(cache: Path) -> None:
     """Have it found out anew: a start has failed."""
     with suppress(OSError):
         _file(cache).unlink(missing_ok=True)
 
 
-def probe() -> Ground:
+def probe() -> SystemSupport:
     """Try the rungs, the highest first."""
     if sys.platform == "darwin":
-        return Ground(SEATBELT if shutil.which("sandbox-exec") else NONE)
+        return SystemSupport(SEATBELT if shutil.which("sandbox-exec") else NONE)
     if sys.platform != "linux":
-        return Ground(NONE, refused={NAMESPACES: f"toolrun has no sandbox for {sys.platform}"})
+        return SystemSupport(NONE, refused={NAMESPACES: f"toolrun has no sandbox for {sys.platform}"})
     abi = landlock_abi()
     refused: dict[str, str] = {}
     for rung in (NAMESPACES, BUBBLEWRAP, LANDLOCK):
         reason = try_rung(rung)
         if not reason:
-            return Ground(rung, abi, refused)
+            return SystemSupport(rung, abi, refused)
         refused[rung] = reason
-    return Ground(NONE, abi, refused)
+    return SystemSupport(NONE, abi, refused)
 
 
 def landlock_abi() -> int:
