@@ -25,7 +25,7 @@ from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.ray.cluster_client import ClusterSettings
 from toolrun.processes.ray.ray_engine import RayEngine
-from toolrun.processes.sandbox.policy import Territory
+from toolrun.processes.sandbox.policy import ProjectPaths
 from toolrun.scripts.on_node import make, recipe
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
@@ -92,7 +92,7 @@ def version_and_config(root: Path) -> tuple[Config, Path]:
 async def pool_on(engine: LocalEngine | RayEngine, root: Path, workers: int = 1) -> AsyncIterator[Pool]:
     config, path = version_and_config(root)
     version = make_version(SCRIPT, None, config)
-    wanted = recipe(path, version, worker_options(version), config, Territory(root), {}, is_description=False)
+    wanted = recipe(path, version, worker_options(version), config, ProjectPaths(root), {}, is_description=False)
 
     async def spec() -> ProcessSpec:
         if isinstance(engine, RayEngine):

@@ -28,7 +28,7 @@ from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.sandbox.confine import Sandboxes
-from toolrun.processes.sandbox.policy import OFF, STANDARD, STRICT, Territory, interpreter_roots, make_policy
+from toolrun.processes.sandbox.policy import OFF, STANDARD, STRICT, ProjectPaths, interpreter_roots, make_policy
 from toolrun.processes.sandbox.system_support import BUBBLEWRAP, LANDLOCK, NAMESPACES, SystemSupport, probe
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
@@ -58,10 +58,10 @@ async def make_specs(root: Path, interpreter: Path, support: SystemSupport) -> d
     bare = ProcessSpec("add", interpreter, main, root, variables, content)
 
     async def confined(level: str, rung: str) -> ProcessSpec:
-        territory = Territory(root, hidden=(root / "toolrun.toml",), protected=(root / "tools",))
+        project_paths = ProjectPaths(root, hidden=(root / "toolrun.toml",), protected=(root / "tools",))
         packages = (*interpreter_roots(interpreter), script.parent)
-        policy = make_policy(level, Permissions(), "tool.add.permissions", territory, interpreter, packages)
-        sandboxes = Sandboxes(root / "cache", territory, support=SystemSupport(rung, support.abi))
+        policy = make_policy(level, Permissions(), "tool.add.permissions", project_paths, interpreter, packages)
+        sandboxes = Sandboxes(root / "cache", project_paths, support=SystemSupport(rung, support.abi))
         return await sandboxes.confine(bare, policy, arguments, None)
 
     specs = {

@@ -14,6 +14,7 @@ from typing import Any
 
 from toolrun import Runtime
 from toolrun.config.load import load_config
+from toolrun.processes.sandbox import system_support
 
 
 def answer(number: int, **parts: Any) -> None:

@@ -22,7 +22,7 @@ from toolrun.processes.engine import Engine, Exit, ProcessSpec, Worker, WorkerSt
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.ray.cluster_client import ClusterSettings
 from toolrun.processes.ray.ray_engine import RayEngine
-from toolrun.processes.sandbox.policy import Territory
+from toolrun.processes.sandbox.policy import ProjectPaths
 from toolrun.scripts.on_node import make, recipe
 from toolrun.scripts.script_version import make_version
 from toolrun.testing import MemoryEngine
@@ -175,7 +175,7 @@ class World:
         path = self._folder / "tools" / "subject.py"
         version = make_version(source, None, config)
         options = ("--concurrency", "1")
-        wanted = recipe(path, version, options, config, Territory(self._folder), {}, is_description=False)
+        wanted = recipe(path, version, options, config, ProjectPaths(self._folder), {}, is_description=False)
         if isinstance(self.engine, RayEngine):
             return await self.engine.place(wanted, self.notes.append)
         return await make(wanted.content, self.notes.append)

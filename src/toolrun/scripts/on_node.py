@@ -20,7 +20,7 @@ from toolrun.json import JSON
 from toolrun.processes.child_environment import child_environment
 from toolrun.processes.engine import ProcessSpec, Recipe
 from toolrun.processes.sandbox.confine import Sandboxes
-from toolrun.processes.sandbox.policy import Territory
+from toolrun.processes.sandbox.policy import ProjectPaths
 from toolrun.scripts.environment import Environments
 from toolrun.scripts.script_process import script_process
 from toolrun.scripts.script_sandbox import script_policy
@@ -37,7 +37,7 @@ def recipe(
     version: Version,
     options: tuple[str, ...],
     config: Config,
-    territory: Territory,
+    project_paths: ProjectPaths,
     variables: Mapping[str, str],
     *,
     is_description: bool,
@@ -54,7 +54,7 @@ def recipe(
         "lock": None if version.requirements.lock is None else version.requirements.lock.decode(),
         "options": list(options),
         "variables": dict(variables),
-        "territory": {it.name: _plain(getattr(territory, it.name)) for it in fields(Territory)},
+        "project_paths": {it.name: _plain(getattr(project_paths, it.name)) for it in fields(ProjectPaths)},
         "workers": {name: getattr(config.workers, name) for name in _OWN},
         "tool": {"sandbox": settings.sandbox, "permissions": permissions},
     }
@@ -78,13 +78,13 @@ async def make(content: Mapping[str, Any], on_progress: Callable[[str], None]) -
     """The process of a recipe, on this machine. Raises CallError, ConfigError or OSError."""
     path = Path(content["path"])
     workers = WorkerSettings(**content["workers"])
-    cache = _cache(workers, Path(content["territory"]["root"]))
-    territory = _territory(content["territory"], cache)
+    cache = _cache(workers, Path(content["project_paths"]["root"]))
+    project_paths = _project_paths(content["project_paths"], cache)
     permissions = {
         name: tuple(it) if isinstance(it, list) else it for name, it in content["tool"]["permissions"].items()
     }
     settings = ToolSettings(sandbox=content["tool"]["sandbox"], permissions=Permissions(**permissions))
-    config = Config(path=None, root=territory.root, workers=workers, tool={path.stem: settings})
+    config = Config(path=None, root=project_paths.root, workers=workers, tool={path.stem: settings})
     lock = content["lock"]
     version = make_version(content["content"].encode(), None if lock is None else lock.encode(), config)
     granted: dict[str, str] = content["variables"]
@@ -95,8 +95,8 @@ async def make(content: Mapping[str, Any], on_progress: Callable[[str], None]) -
         interpreter = await environments.interpreter(version.requirements)
     finally:
         await environments.close()
-    policy = script_policy(path, version.declared, config, territory, interpreter)
-    sandboxes = Sandboxes(cache, territory, workers.sandbox_required)
+    policy = script_policy(path, version.declared, config, project_paths, interpreter)
+    sandboxes = Sandboxes(cache, project_paths, workers.sandbox_required)
     variables = child_environment(os.environ) | granted
     return await script_process(path, version, policy, variables, content["options"], sandboxes)
 
@@ -109,13 +109,15 @@ def _cache(workers: WorkerSettings, root: Path) -> Path:
     return root / cache if root.is_dir() else Path(WorkerSettings().cache).expanduser()
 
 
-def _territory(content: Mapping[str, Any], cache: Path) -> Territory:
+def _project_paths(content: Mapping[str, Any], cache: Path) -> ProjectPaths:
     root = Path(content["root"])
     if not root.is_dir():
         root = cache / "projects" / hashlib.sha256(content["root"].encode()).hexdigest()[:16]
         root.mkdir(parents=True, exist_ok=True)
     own = (path for path in map(Path, content["hidden"]) if path != cache)
-    return Territory(root, (cache, *own), tuple(map(Path, content["protected"])), tuple(map(Path, content["writable"])))
+    return ProjectPaths(
+        root, (cache, *own), tuple(map(Path, content["protected"])), tuple(map(Path, content["writable"]))
+    )
 
 
 def main() -> None:

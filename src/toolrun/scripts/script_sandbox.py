@@ -11,7 +11,7 @@ from toolrun.processes.sandbox.policy import (
     STANDARD,
     STRICT,
     Policy,
-    Territory,
+    ProjectPaths,
     interpreter_roots,
     make_policy,
 )
@@ -28,12 +28,12 @@ def script_level(name: str, declared: Declared, config: Config) -> str:
     return max(config.workers.sandbox, declared.sandbox or OFF, key=_STRICTNESS.index)
 
 
-def script_policy(path: Path, declared: Declared, config: Config, territory: Territory, interpreter: Path) -> Policy:
+def script_policy(path: Path, declared: Declared, config: Config, paths: ProjectPaths, interpreter: Path) -> Policy:
     """What a script may do. Its process serves all its tools, so they have one policy, under the name of the script."""
     name = path.stem
     packages = (*interpreter_roots(interpreter), path.parent.resolve())
     level = script_level(name, declared, config)
-    return make_policy(level, granted(name, config), f"tool.{name}.permissions", territory, interpreter, packages)
+    return make_policy(level, granted(name, config), f"tool.{name}.permissions", paths, interpreter, packages)
 
 
 def granted(name: str, config: Config) -> Permissions:

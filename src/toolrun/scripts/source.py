@@ -324,7 +324,7 @@ class Script:
             version,
             options or worker_options(version),
             services.config,
-            services.sandboxes.territory,
+            services.sandboxes.project_paths,
             variables,
             is_description=bool(options),
         )
@@ -336,7 +336,7 @@ class Script:
         if known is None or known.program != interpreter:
             services = self._services
             known = script_policy(
-                self.path, version.declared, services.config, services.sandboxes.territory, interpreter
+                self.path, version.declared, services.config, services.sandboxes.project_paths, interpreter
             )
             self._policies = {version.sha256: known}
         return known

@@ -53,10 +53,10 @@ def open_commands(config: Config, environ: Mapping[str, str]) -> CommandServices
     """What the commands of a project need. The engine belongs to the caller."""
     from toolrun.processes.local import LocalEngine
     from toolrun.processes.sandbox.confine import Sandboxes
-    from toolrun.processes.sandbox.territory import project_territory
+    from toolrun.processes.sandbox.project_paths import paths_of_project
 
     cache = config.root / Path(config.workers.cache).expanduser()
-    sandboxes = Sandboxes(cache, project_territory(config, cache), config.workers.sandbox_required)
+    sandboxes = Sandboxes(cache, paths_of_project(config, cache), config.workers.sandbox_required)
     return CommandServices(config, LocalEngine(), sandboxes, environ)
 
 

@@ -263,7 +263,7 @@ class Project:
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
         from toolrun.processes.sandbox.confine import Sandboxes
-        from toolrun.processes.sandbox.territory import project_territory
+        from toolrun.processes.sandbox.project_paths import paths_of_project
         from toolrun.scripts.environment import Environments
         from toolrun.scripts.source import ScriptServices
 
@@ -283,7 +283,7 @@ class Project:
             self._environments,
             cache,
             environ,
-            Sandboxes(cache, project_territory(self._config, cache, self._directory), workers.sandbox_required),
+            Sandboxes(cache, paths_of_project(self._config, cache, self._directory), workers.sandbox_required),
             self._on_progress,
         )
         loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))

@@ -59,7 +59,7 @@ from toolrun.processes.engine import ProcessSpec
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.sandbox.confine import Sandboxes
 from toolrun.processes.sandbox.system_support import SystemSupport, find_support
-from toolrun.processes.sandbox.policy import STANDARD, Territory, interpreter_roots, make_policy
+from toolrun.processes.sandbox.policy import STANDARD, ProjectPaths, interpreter_roots, make_policy
 from toolrun.config.model import Permissions
 
 class Listener:
@@ -72,9 +72,9 @@ class Listener:
 async def main(root, script, rung):
     program = Path(sys.executable)
     support = SystemSupport("landlock", find_support(root / "cache").abi) if rung == "landlock" else None
-    policy = make_policy(STANDARD, Permissions(), "", Territory(root), program, interpreter_roots(program))
+    policy = make_policy(STANDARD, Permissions(), "", ProjectPaths(root), program, interpreter_roots(program))
     spec = ProcessSpec("x", program, (), root)
-    spec = await Sandboxes(root / "cache", Territory(root), support=support).confine(spec, policy, [str(script)], None)
+    spec = await Sandboxes(root / "cache", ProjectPaths(root), support=support).confine(spec, policy, [str(script)], None)
     LocalEngine().start(spec, Listener())
     await asyncio.Event().wait()
 

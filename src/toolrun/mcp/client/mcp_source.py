@@ -23,7 +23,7 @@ from toolrun.mcp.client.tool_review import review_tools
 from toolrun.mcp.tool_names import PROVIDERS, name_tools, owner_of, settings_names
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.sandbox.confine import Sandboxes
-from toolrun.processes.sandbox.territory import project_territory
+from toolrun.processes.sandbox.project_paths import paths_of_project
 from toolrun.redaction import Redactor
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
@@ -72,7 +72,7 @@ class McpSource:
         self._news = asyncio.Event()
         """Set when tools may have changed, or the first attempts of a server are over."""
         cache = config.root / Path(config.workers.cache).expanduser()
-        sandboxes = Sandboxes(cache, project_territory(config, cache), config.workers.sandbox_required)
+        sandboxes = Sandboxes(cache, paths_of_project(config, cache), config.workers.sandbox_required)
         self.supervisors = [
             Supervisor(
                 Server(name, settings, config.mcp, config.root, environ, self._engine, cache, sandboxes),

@@ -16,7 +16,7 @@ from typing import Final
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.processes.engine import Confinement, ProcessSpec
 from toolrun.processes.sandbox.command import covered_paths, worker_command, worker_plan
-from toolrun.processes.sandbox.policy import OFF, Policy, Territory
+from toolrun.processes.sandbox.policy import OFF, Policy, ProjectPaths
 from toolrun.processes.sandbox.startup_variables import split_variables
 from toolrun.processes.sandbox.system_support import (
     BUBBLEWRAP,
@@ -43,9 +43,9 @@ class Sandboxes:
     """The sandboxes of a project. What the system allows is found out when the first one is needed."""
 
     def __init__(
-        self, cache: Path, territory: Territory, required: str = NONE, support: SystemSupport | None = None
+        self, cache: Path, project_paths: ProjectPaths, required: str = NONE, support: SystemSupport | None = None
     ) -> None:
-        self.territory = territory
+        self.project_paths = project_paths
         self._cache = cache
         self._required = required
         self._support = support

@@ -28,7 +28,7 @@ async def confine_program(
         permissions = replace(permissions, run=(*(permissions.run or ()), str(spec.program)))  # itself
     launcher = Path(sys.executable)
     packages = (*interpreter_roots(launcher), *_own_places(spec.program), spec.directory)
-    policy = make_policy(level, permissions, section, sandboxes.territory, launcher, packages)
+    policy = make_policy(level, permissions, section, sandboxes.project_paths, launcher, packages)
     extra = {name: environ[name] for name in permissions.env if name in environ}
     spec = replace(spec, variables={**spec.variables, **extra})
     policy = replace(policy, directory=spec.directory)

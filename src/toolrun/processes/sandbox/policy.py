@@ -68,7 +68,7 @@ class ExposedLinkError(UnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Territory:
+class ProjectPaths:
     """What a project has that concerns every sandbox in it."""
 
     root: Path
@@ -83,13 +83,13 @@ class Territory:
 
 
 def make_policy(
-    level: str, permissions: Permissions, section: str, territory: Territory, program: Path, packages: Iterable[Path]
+    level: str, permissions: Permissions, section: str, paths: ProjectPaths, program: Path, packages: Iterable[Path]
 ) -> Policy:
     """The policy of a process that runs `program` with what is in `packages`. Raises ExposedLinkError."""
     is_standard = level == STANDARD
-    root = territory.root.resolve()
+    root = paths.root.resolve()
     home = Path("~").expanduser().resolve()
-    exposed = _unique([root, *(path.resolve() for path in territory.writable)])
+    exposed = _unique([root, *(path.resolve() for path in paths.writable)])
     resolve = partial(_resolve, root=root, exposed=exposed, section=section)
     read = [*packages, *map(resolve, permissions.read)]
     write = [*map(resolve, permissions.write)]
@@ -98,12 +98,12 @@ def make_policy(
     return Policy(
         level=level,
         section=section,
-        directory=_working_directory(territory, root, level),
+        directory=_working_directory(paths, root, level),
         program=program,
         read=_unique(read),
         write=_unique(write),
-        hidden=() if level == OFF else _unique(path.resolve() for path in territory.hidden),
-        protected=tuple(path.resolve() for path in territory.protected),
+        hidden=() if level == OFF else _unique(path.resolve() for path in paths.hidden),
+        protected=tuple(path.resolve() for path in paths.protected),
         net=is_standard if permissions.net is None else permissions.net,
         run=is_standard if run is None else run if isinstance(run, bool) else _programs(run),
         home=home,
@@ -111,10 +111,10 @@ def make_policy(
     )
 
 
-def _working_directory(territory: Territory, root: Path, level: str) -> Path:
+def _working_directory(paths: ProjectPaths, root: Path, level: str) -> Path:
     """The root, in the place of a directory that is hidden from every process."""
-    directory = root if territory.directory is None else territory.directory.resolve()
-    hidden = () if level == OFF else territory.hidden
+    directory = root if paths.directory is None else paths.directory.resolve()
+    hidden = () if level == OFF else paths.hidden
     return root if any(is_below(str(directory), str(it.resolve())) for it in hidden) else directory
 
 

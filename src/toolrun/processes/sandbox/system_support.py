@@ -28,7 +28,7 @@ from typing import Final
 
 from toolrun.config.model import Permissions
 from toolrun.processes.sandbox.command import worker_command, worker_plan
-from toolrun.processes.sandbox.policy import STANDARD, Policy, Territory, interpreter_roots, make_policy
+from toolrun.processes.sandbox.policy import STANDARD, Policy, ProjectPaths, interpreter_roots, make_policy
 from toolrun.version import __version__
 
 NAMESPACES: Final = "namespaces"
@@ -163,7 +163,7 @@ def try_rung(rung: str) -> str:
 def _sample(project: Path) -> Policy:
     interpreter = Path(sys.executable)
     packages = interpreter_roots(interpreter)
-    return make_policy(STANDARD, Permissions(), "", Territory(project), interpreter, packages)
+    return make_policy(STANDARD, Permissions(), "", ProjectPaths(project), interpreter, packages)
 
 
 def _file(cache: Path) -> Path:

@@ -10,13 +10,13 @@ import pytest
 
 from toolrun.config.model import Permissions
 from toolrun.processes.sandbox.command import worker_command, worker_plan
-from toolrun.processes.sandbox.policy import OFF, STANDARD, Policy, Territory, interpreter_roots, make_policy
+from toolrun.processes.sandbox.policy import OFF, STANDARD, Policy, ProjectPaths, interpreter_roots, make_policy
 
 
 def make(root: Path, level: str = STANDARD, hidden: tuple[Path, ...] = ()) -> Policy:
     interpreter = Path(sys.executable)
-    territory = Territory(root, hidden)
-    return make_policy(level, Permissions(), "section", territory, interpreter, interpreter_roots(interpreter))
+    project_paths = ProjectPaths(root, hidden)
+    return make_policy(level, Permissions(), "section", project_paths, interpreter, interpreter_roots(interpreter))
 
 
 def plan_of(data: bytes) -> dict[str, list[list[str]]]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.model import Permissions
-from toolrun.processes.sandbox.policy import STRICT, ExposedLinkError, Policy, Territory, make_policy
+from toolrun.processes.sandbox.policy import STRICT, ExposedLinkError, Policy, ProjectPaths, make_policy
 
 
 def make(root: Path, permissions: Permissions, *writable: Path) -> Policy:
-    return make_policy(STRICT, permissions, "tool.x.permissions", Territory(root, writable=writable), _PYTHON, ())
+    return make_policy(STRICT, permissions, "tool.x.permissions", ProjectPaths(root, writable=writable), _PYTHON, ())
 
 
 _PYTHON = Path(sys.executable)

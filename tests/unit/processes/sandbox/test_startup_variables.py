@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.model import Permissions
-from toolrun.processes.sandbox.policy import STRICT, Policy, Territory, make_policy
+from toolrun.processes.sandbox.policy import STRICT, Policy, ProjectPaths, make_policy
 from toolrun.processes.sandbox.startup_variables import split_variables
 
 
@@ -20,8 +20,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def make(project: Path) -> Policy:
-    territory = Territory(project, writable=(project.parent / "writable",))
-    return make_policy(STRICT, Permissions(), "", territory, Path(sys.executable), ())
+    project_paths = ProjectPaths(project, writable=(project.parent / "writable",))
+    return make_policy(STRICT, Permissions(), "", project_paths, Path(sys.executable), ())
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"])

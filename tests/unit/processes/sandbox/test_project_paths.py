@@ -8,12 +8,12 @@ import pytest
 
 from toolrun.config.model import Config, FileSettings, JournalSettings
 from toolrun.journal.journal import Journal
-from toolrun.processes.sandbox.territory import project_territory
+from toolrun.processes.sandbox.project_paths import paths_of_project
 
 
 def hidden(root: Path, journal: str) -> set[str]:
     config = Config(path=root / "toolrun.toml", root=root, journal=JournalSettings(path=journal))
-    return {str(path.relative_to(root)) for path in project_territory(config, root / "cache").hidden}
+    return {str(path.relative_to(root)) for path in paths_of_project(config, root / "cache").hidden}
 
 
 @pytest.mark.parametrize("journal", [".toolrun/journal.db", "data/.toolrun/journal.db", "data/calls.db", "calls.db"])
@@ -36,6 +36,6 @@ def test_files_with_tools_are_protected_by_their_directory_or_one_by_one_in_the_
     (tmp_path / "a.py").touch()
     (tmp_path / "b.py").touch()
     files = FileSettings(python=("tools/*.py", "more/deep/*.py", "*.py"), catalogs=())
-    territory = project_territory(Config(path=None, root=tmp_path, files=files), tmp_path / "cache")
-    protected = {str(path.relative_to(tmp_path)) for path in territory.protected}
+    project_paths = paths_of_project(Config(path=None, root=tmp_path, files=files), tmp_path / "cache")
+    protected = {str(path.relative_to(tmp_path)) for path in project_paths.protected}
     assert protected == {"tools", "more/deep", "a.py", "b.py", ".git/hooks", ".git/config"}

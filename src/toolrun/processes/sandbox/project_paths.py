@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.config.model import Config
-from toolrun.processes.sandbox.policy import Territory
+from toolrun.processes.sandbox.policy import ProjectPaths
 
 _OWN: Final = ".toolrun"
 """The directory for the journal, and for the token of `toolrun serve --http`."""
@@ -15,7 +15,7 @@ _NO_WRITING: Final = (".git/hooks", ".git/config")
 """What git runs for whoever uses it next."""
 
 
-def project_territory(config: Config, cache: Path, directory: Path | None = None) -> Territory:
+def paths_of_project(config: Config, cache: Path, directory: Path | None = None) -> ProjectPaths:
     """Relative paths begin in `directory`, by default in the root of the project.
 
     What toolrun remembers, the cache, toolrun.toml and files with secrets are hidden; tool files are protected.
@@ -28,7 +28,7 @@ def project_territory(config: Config, cache: Path, directory: Path | None = None
     else:
         hidden += [journal.with_name(journal.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
     protected = [*_tool_places(config), *(root / name for name in (*_NO_WRITING, *config.mcp.files))]
-    return Territory(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory)
+    return ProjectPaths(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory)
 
 
 def _writable(config: Config) -> Iterator[Path]:
