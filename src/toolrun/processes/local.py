@@ -22,7 +22,7 @@ from toolrun.processes.fork_guard import ForkGuard
 from toolrun.processes.forked_child import leave_at_fork, no_fork
 from toolrun.processes.local_worker import LocalWorker
 from toolrun.processes.mount_guard import MountGuard
-from toolrun.processes.sandbox.enclosure import Enclosure, remove_tree
+from toolrun.processes.sandbox.sandbox_resources import SandboxResources, remove_tree
 from toolrun.processes.status_file import StatusFile
 from toolrun.processes.tag import TAG, new_engine_id
 from toolrun.processes.zombie_reaper import ZombieReaper
@@ -80,30 +80,30 @@ class LocalEngine:
             self._mount_guard.remove(tag)
             self._reap()  # what it left behind was killed just now
 
-        enclosure = None if spec.confinement is None else self._enclose(spec.confinement, listener)
+        resources = None if spec.confinement is None else self._enclose(spec.confinement, listener)
         try:
             with no_fork:
-                worker = LocalWorker(spec, listener, tag, forget, enclosure)
+                worker = LocalWorker(spec, listener, tag, forget, resources)
                 self._workers.add(worker)
         except OSError:
-            if enclosure is not None:
-                enclosure.close()
+            if resources is not None:
+                resources.close()
             raise
         self._reaper.mark(worker.pid)
         self._status.add(tag, listener)
         self._fork_guard.add(tag, worker.pid, worker.kill)
-        if enclosure is not None and isinstance(listener, Replaceable):
-            self._mount_guard.add(tag, enclosure.covered, listener.outdated)
+        if resources is not None and isinstance(listener, Replaceable):
+            self._mount_guard.add(tag, resources.covered, listener.outdated)
         if self._reap_timer is None:
             self._reap_later()
         asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it delays nothing
         return worker
 
-    def _enclose(self, confinement: Confinement, listener: Listener) -> Enclosure:
+    def _enclose(self, confinement: Confinement, listener: Listener) -> SandboxResources:
         def on_refused(host: str) -> None:
             listener.logged(f"the sandbox stopped a connection to {host}")
 
-        return Enclosure(confinement, self._make_directory, on_refused, self._mount_guard)
+        return SandboxResources(confinement, self._make_directory, on_refused, self._mount_guard)
 
     def _make_directory(self) -> Path:
         """For the temporary files of one worker, in a directory of this engine, which the watchdog removes, too."""

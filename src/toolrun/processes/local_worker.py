@@ -22,7 +22,7 @@ from toolrun.logger import get_logger
 from toolrun.processes.engine import Exit, Listener, ProcessSpec, WorkerInfo
 from toolrun.processes.framing import LineFramer
 from toolrun.processes.process_table import supervised_pid
-from toolrun.processes.sandbox.enclosure import Enclosure
+from toolrun.processes.sandbox.sandbox_resources import SandboxResources
 from toolrun.processes.tag import LABEL, TAG
 from toolrun.processes.watchdog import kill_tagged
 
@@ -52,7 +52,7 @@ class LocalWorker:
         listener: Listener,
         tag: str,
         on_gone: Callable[[LocalWorker], None],
-        enclosure: Enclosure | None = None,
+        resources: SandboxResources | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
@@ -70,14 +70,14 @@ class LocalWorker:
         self._inner = 0
         self._sandbox = "" if spec.confinement is None else spec.confinement.rung
         self._has_namespace = spec.confinement is not None and spec.confinement.has_namespace
-        self._enclosure = enclosure
-        self._process = _start_process(spec, tag, enclosure)
+        self._resources = resources
+        self._process = _start_process(spec, tag, resources)
         self.pid = self._process.pid
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, self._err = (stream.fileno() for stream in streams if stream is not None)
         try:
             self._connect()
-            data = spec.input if enclosure is None else enclosure.plan() + spec.input
+            data = spec.input if resources is None else resources.plan() + spec.input
         except OSError:  # no descriptor left to watch it with, or to look at the paths of its plan with
             self.kill()
             self._process.wait()
@@ -104,8 +104,8 @@ class LocalWorker:
                 stream.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
-        if self._enclosure is not None:
-            self._enclosure.leave_to_parent()
+        if self._resources is not None:
+            self._resources.leave_to_parent()
 
     def send(self, data: bytes, *, coalesce: bool = False) -> bool:
         if self._gone.is_set():
@@ -149,7 +149,7 @@ class LocalWorker:
     def kill(self, why: str = "") -> None:
         if not self._gone.is_set():
             self._why = self._why or why
-            if self._enclosure is not None and self._kill_children():
+            if self._resources is not None and self._kill_children():
                 # Its first process ends when nothing is left. Killed itself, it would end before the rest.
                 self._loop.call_later(_OVERDUE, self._hurry, _PATIENCE)
             else:
@@ -211,7 +211,7 @@ class LocalWorker:
     @property
     def inner_pid(self) -> int:
         """The real process, or the first one as long as that has not started it."""
-        if self._enclosure is not None and not self._inner:
+        if self._resources is not None and not self._inner:
             self._inner = supervised_pid(self.pid) or 0
         return self._inner or self.pid
 
@@ -328,25 +328,25 @@ class LocalWorker:
             if stream is not None:
                 self._loop.remove_reader(stream.fileno())
                 stream.close()
-        if self._enclosure is not None:
-            self._enclosure.close()
+        if self._resources is not None:
+            self._resources.close()
 
 
-def _start_process(spec: ProcessSpec, tag: str, enclosure: Enclosure | None) -> subprocess.Popen[bytes]:
+def _start_process(spec: ProcessSpec, tag: str, resources: SandboxResources | None) -> subprocess.Popen[bytes]:
     variables = {**spec.variables, TAG: tag, LABEL: spec.label or spec.name}
     process = subprocess.Popen(
-        [spec.program, *spec.arguments] if enclosure is None else enclosure.command,
+        [spec.program, *spec.arguments] if resources is None else resources.command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
         cwd=spec.directory,
-        env=variables if enclosure is None else variables | enclosure.variables,
-        pass_fds=() if enclosure is None else enclosure.descriptors,
+        env=variables if resources is None else variables | resources.variables,
+        pass_fds=() if resources is None else resources.descriptors,
         start_new_session=True,
     )
-    if enclosure is not None:
-        enclosure.started()
+    if resources is not None:
+        resources.started()
     return process
 
 

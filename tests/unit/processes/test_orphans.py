@@ -74,7 +74,8 @@ async def main(root, script, rung):
     support = SystemSupport("landlock", find_support(root / "cache").abi) if rung == "landlock" else None
     policy = make_policy(STANDARD, Permissions(), "", ProjectPaths(root), program, interpreter_roots(program))
     spec = ProcessSpec("x", program, (), root)
-    spec = await Sandboxes(root / "cache", ProjectPaths(root), support=support).confine(spec, policy, [str(script)], None)
+    sandboxes = Sandboxes(root / "cache", ProjectPaths(root), support=support)
+    spec = await sandboxes.confine(spec, policy, [str(script)], None)
     LocalEngine().start(spec, Listener())
     await asyncio.Event().wait()
 

@@ -23,8 +23,8 @@ VARIABLE: Final = "TOOLRUN_PROXY"
 """The descriptor over which the process sends the socket that its proxy listens on."""
 
 
-class Enclosure:
-    """The surroundings of one confined process."""
+class SandboxResources:
+    """What one confined process holds here while it runs."""
 
     def __init__(
         self, confinement: Confinement, place: Callable[[], Path], on_refused: Callable[[str], None], guard: MountGuard
