@@ -255,6 +255,11 @@ def test_nothing_that_measures_time_uses_a_clock_that_can_jump() -> None:
     using = [
         path.relative_to(package).as_posix() for path in files if wall_clock.search(path.read_text(encoding="utf-8"))
     ]
-    shown = {"cli/past.py", "journal/moment.py", "trust/pins.py", "voice/mqtt.py"}  # to people, in a file, in messages
+    shown = {
+        "cli/recorded_call.py",
+        "journal/moment.py",
+        "trust/pins.py",
+        "voice/mqtt.py",
+    }  # to people, in a file, in messages
     valid = {"cluster/credentials.py", "processes/ray/certificates.py"}  # for how long a certificate is
     assert set(using) == shown | valid

@@ -75,7 +75,7 @@ def run_with_tools(
         opened = open_runtime(options, config, on_progress, consumer, lazy=lazy, on_approval=on_approval)
         return run(options, _with_tools(opened, work), signals)
     except click.Abort:
-        from toolrun.cli.past import doubts_since
+        from toolrun.cli.recorded_call import doubts_since
 
         raise click.Abort(*doubts_since(config, began, consumer, options)) from None
 

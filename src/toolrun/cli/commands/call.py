@@ -139,7 +139,7 @@ async def _doubt(runtime: Runtime, result: ToolResult, options: Options, again: 
         more = " Its process is gone." if is_gone else " It may still act."
     if prepared.is_harmless or result.recorded_as is None:
         return f"It was running when it was abandoned: it may have acted.{more}"
-    from toolrun.cli.past import settle_command
+    from toolrun.cli.recorded_call import settle_command
     from toolrun.journal.verification import can_verify
 
     settle = settle_command(result.recorded_as, options, can_verify=can_verify(prepared))

@@ -19,7 +19,7 @@ from toolrun.cli.log_handler import set_up_log
 from toolrun.cli.loop_thread import Interrupted, LoopThread
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain, inform
-from toolrun.cli.past import past_calls, time_of
+from toolrun.cli.recorded_call import past_calls, time_of
 from toolrun.cli.status_line import StatusLine, status_line
 from toolrun.cli.summary import summarise
 from toolrun.cli.turn import (

@@ -27,7 +27,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
-from toolrun.cli.past import gap_of
+from toolrun.cli.recorded_call import gap_of
 from toolrun.cli.summary import relative
 from toolrun.config.model import Config, Permissions, ToolSettings
 from toolrun.errors import ConfigError

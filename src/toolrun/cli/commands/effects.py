@@ -11,7 +11,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
-from toolrun.cli.past import cut, find_call, past_calls, time_of
+from toolrun.cli.recorded_call import cut, find_call, past_calls, time_of
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import show_id
 from toolrun.journal.history import PastCall

@@ -13,7 +13,7 @@ from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain
-from toolrun.cli.past import Moment, cut, duration_of, gap_of, outcome_of, past_calls, time_of
+from toolrun.cli.recorded_call import Moment, cut, duration_of, gap_of, outcome_of, past_calls, time_of
 from toolrun.errors import ErrorKind, UsageError
 from toolrun.journal.call_record import CallState
 from toolrun.journal.history import Gap, History, PastCall

@@ -10,7 +10,7 @@ import click
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout
-from toolrun.cli.past import (
+from toolrun.cli.recorded_call import (
     duration_of,
     find_call,
     how_answered,

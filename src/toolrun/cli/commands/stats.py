@@ -10,7 +10,7 @@ from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain
-from toolrun.cli.past import Moment, duration_of, gap_of, past_calls
+from toolrun.cli.recorded_call import Moment, duration_of, gap_of, past_calls
 from toolrun.journal.call_record import show_id
 from toolrun.journal.tool_statistics import ToolStatistics
 from toolrun.json import JSON
