@@ -35,7 +35,7 @@ from toolrun.execution.approval import (
 from toolrun.journal.approval_row import StoredApproval, find_approval
 from toolrun.journal.conversation_row import current_conversation
 from toolrun.journal.settlement import person
-from toolrun.journal.work import NotRecordedError
+from toolrun.journal.writer_job import NotRecordedError
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.result import normalise

@@ -21,7 +21,7 @@ from toolrun.journal.ledger import DoubtError, Ledger, fingerprint, hash_key, in
 from toolrun.journal.stored_answer import finalised_result, write_answer
 from toolrun.journal.verdict import state_of_failure, state_of_outcome
 from toolrun.journal.verification import Verdict, Verification, can_verify
-from toolrun.journal.work import NotRecordedError
+from toolrun.journal.writer_job import NotRecordedError
 from toolrun.json import JSON, dumps
 from toolrun.result import ToolResult, is_small, normalise
 from toolrun.text import show

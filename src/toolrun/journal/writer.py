@@ -30,7 +30,7 @@ from toolrun.journal.journal_file import JournalFile
 from toolrun.journal.retention import Retention
 from toolrun.journal.statements import sql
 from toolrun.journal.wakeup import FirstUse, Wakeup
-from toolrun.journal.work import NotRecordedError, Work, perform, wake_all
+from toolrun.journal.writer_job import NotRecordedError, WriterJob, perform, wake_all
 from toolrun.logger import get_logger
 
 logger = get_logger("toolrun.journal")
@@ -52,7 +52,7 @@ _RETRY: Final = 1.0
 """Seconds between two attempts to write when the last one failed."""
 
 
-Item: TypeAlias = CallRecord | FinishedCall | Work[Any]
+Item: TypeAlias = CallRecord | FinishedCall | WriterJob[Any]
 
 
 class Writer:
@@ -82,7 +82,7 @@ class Writer:
         self._open_calls: dict[int, CallRecord] = {}
         self._backlog: dict[int, CallRecord] = {}
         self._claimed: list[int] = []
-        """Calls that the works of the running transaction have written."""
+        """Calls that the jobs of the running transaction have written."""
         self._gap_since: int | None = None
         self._gap_calls = 0
         self._next_attempt = 0.0
@@ -129,13 +129,13 @@ class Writer:
 
         The future has an exception if the function raised, or if the transaction could not be committed.
         """
-        work = Work(function)
+        job = WriterJob(function)
         if self._is_closing:
-            work.outcome.set_exception(NotRecordedError("The journal is closed"))
-            return work.outcome
-        self._queue.append(work)
+            job.outcome.set_exception(NotRecordedError("The journal is closed"))
+            return job.outcome
+        self._queue.append(job)
         self._hurry()
-        return work.outcome
+        return job.outcome
 
     def _hurry(self) -> None:
         self._is_urgent = True  # before the look whether the thread sleeps: it looks at them in the other order
@@ -213,7 +213,7 @@ class Writer:
 
     def _write(self, batch: Sequence[Item]) -> None:
         records: dict[int, CallRecord] = dict(self._backlog)
-        works: list[Work[Any]] = []
+        jobs: list[WriterJob[Any]] = []
         finished: list[FinishedCall] = []
         for item in batch:
             if type(item) is tuple:
@@ -221,10 +221,10 @@ class Writer:
             elif isinstance(item, CallRecord):
                 item.is_taken = True  # before its fields are read: whoever changes it later hands it over again
                 records[item.id] = item
-            elif isinstance(item, Work) and item.outcome.set_running_or_notify_cancel():
-                works.append(item)
-        if self.problem is not None and not works and self._may_pass(records):
-            self._fail(_with(records, finished, self._rows), works, self._last_error)
+            elif isinstance(item, WriterJob) and item.outcome.set_running_or_notify_cancel():
+                jobs.append(item)
+        if self.problem is not None and not jobs and self._may_pass(records):
+            self._fail(_with(records, finished, self._rows), jobs, self._last_error)
             return
         self._claimed.clear()
         try:
@@ -233,7 +233,7 @@ class Writer:
             begin(connection)
             running = self._rows.write_batch(connection, finished, records, self._open_calls)
             self._record_gap(connection)
-            done = [work for work in works if perform(work, connection)]
+            done = [job for job in jobs if perform(job, connection)]
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  whatever it is, callers wait, and the thread must live on
             with suppress(sqlite3.Error):
@@ -245,7 +245,7 @@ class Writer:
                 self.file.damage = str(error)
                 error = damaged(self.path, str(error))
             self._next_attempt, self._last_error = monotonic() + _RETRY, error
-            self._fail(_with(records, finished, self._rows), works, error)
+            self._fail(_with(records, finished, self._rows), jobs, error)
             return
         self._written += len(finished) + len(records) - known + len(self._claimed)
         self._succeed(records, running, done)
@@ -257,7 +257,7 @@ class Writer:
             return False
         return not any(record.is_required and record.waiter is not None for record in records.values())
 
-    def _succeed(self, records: dict[int, CallRecord], running: list[CallRecord], works: list[Work[Any]]) -> None:
+    def _succeed(self, records: dict[int, CallRecord], running: list[CallRecord], jobs: list[WriterJob[Any]]) -> None:
         if self.problem is not None:
             logger.warning("the journal %s is written again", self.path)
             self.problem = None
@@ -266,10 +266,10 @@ class Writer:
         self._backlog.clear()
         self._remember_open(records, running)
         self._tell(records, None)
-        for work in works:
-            work.outcome.set_result(work.value)
+        for job in jobs:
+            job.outcome.set_result(job.value)
 
-    def _fail(self, records: dict[int, CallRecord], works: list[Work[Any]], error: Exception) -> None:
+    def _fail(self, records: dict[int, CallRecord], jobs: list[WriterJob[Any]], error: Exception) -> None:
         reason = str(error)
         if self.problem is None:
             logger.error("%s Calls continue without it.", why_not_written(self.path, error))
@@ -288,9 +288,9 @@ class Writer:
             self.lost += 1
         failure = NotRecordedError(why_not_written(self.path, error))
         self._tell(records, failure)
-        for work in works:
-            if not work.outcome.done():
-                work.outcome.set_exception(failure)
+        for job in jobs:
+            if not job.outcome.done():
+                job.outcome.set_exception(failure)
 
     def _remember_open(self, records: dict[int, CallRecord], running: list[CallRecord]) -> None:
         for id in records:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from toolrun.execution.executor import ToolExecutor
 from toolrun.execution.secrecy import hide_secrets
 from toolrun.journal.history import History, open_history
-from toolrun.journal.work import NotRecordedError
+from toolrun.journal.writer_job import NotRecordedError
 from toolrun.json import dumps
 from toolrun.redaction import Redactor
 from toolrun.result import normalise

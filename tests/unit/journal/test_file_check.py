@@ -20,7 +20,7 @@ from toolrun import ErrorKind
 from toolrun.journal import file_check
 from toolrun.journal.history import open_history
 from toolrun.journal.journal import Journal
-from toolrun.journal.work import NotRecordedError
+from toolrun.journal.writer_job import NotRecordedError
 
 LIMIT = 30.0
 

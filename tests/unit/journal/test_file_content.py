@@ -16,7 +16,7 @@ from toolrun.journal.call_record import CallRecord, CallState, Ending, ToolRow
 from toolrun.journal.file_content import FileContent
 from toolrun.journal.history import PastCall, open_history
 from toolrun.journal.journal import Journal
-from toolrun.journal.work import NotRecordedError
+from toolrun.journal.writer_job import NotRecordedError
 
 ADD = ToolRow("add", "", "")
 DONE = Ending(CallState.DONE, 42, "3")

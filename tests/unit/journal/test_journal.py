@@ -19,8 +19,8 @@ from toolrun.journal.call_record import CallRecord, CallState, Ending, ToolRow
 from toolrun.journal.database import open_reader
 from toolrun.journal.history import PastCall, open_history
 from toolrun.journal.journal import Journal
-from toolrun.journal.work import NotRecordedError
 from toolrun.journal.writer import MAX_QUEUED
+from toolrun.journal.writer_job import NotRecordedError
 from toolrun.redaction import Redactor
 
 ADD = ToolRow("add", "tools/math.py", "d1")

@@ -14,7 +14,7 @@ from toolrun.journal.database import is_damage
 T = TypeVar("T")
 
 
-class Work(Generic[T]):
+class WriterJob(Generic[T]):
     """A transaction of its own kind, in its turn."""
 
     def __init__(self, function: Callable[[sqlite3.Connection], T]) -> None:
@@ -29,20 +29,20 @@ class NotRecordedError(UnavailableError):
     side_effects = SideEffects.NOT_STARTED
 
 
-def perform(work: Work[Any], connection: sqlite3.Connection) -> bool:
-    """Run a work in the transaction; what it raises undoes only its own changes."""
+def perform(job: WriterJob[Any], connection: sqlite3.Connection) -> bool:
+    """Run a job in the transaction; what it raises undoes only its own changes."""
     execute = connection.execute
-    execute("SAVEPOINT work")
+    execute("SAVEPOINT job")
     try:
-        work.value = work.function(connection)
+        job.value = job.function(connection)
     except Exception as error:
         if isinstance(error, sqlite3.Error) and (not connection.in_transaction or is_damage(error)):
             raise  # SQLite has rolled back everything, as on a full disk, or cannot be believed any more
-        execute("ROLLBACK TO work")
-        execute("RELEASE work")
-        work.outcome.set_exception(error)
+        execute("ROLLBACK TO job")
+        execute("RELEASE job")
+        job.outcome.set_exception(error)
         return False
-    execute("RELEASE work")
+    execute("RELEASE job")
     return True
 
 
