@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
-from toolrun.cli.check import OK, PROBLEM, Check
+from toolrun.cli.doctor_check import OK, PROBLEM, DoctorCheck
 from toolrun.cluster.inspection import inspect_cluster
 from toolrun.config.model import Config
 from toolrun.text import plural
@@ -21,8 +21,8 @@ _CONNECT: Final = 3.0
 _ENVIRONMENT: Final = 'run: set -a; eval "$(toolrun cluster env)"; set +a'
 
 
-def _step(is_ok: bool, message: str, advice: str = "") -> Check:
-    return Check(OK if is_ok else PROBLEM, "cluster", message, advice)
+def _step(is_ok: bool, message: str, advice: str = "") -> DoctorCheck:
+    return DoctorCheck(OK if is_ok else PROBLEM, "cluster", message, advice)
 
 
 def uses_cluster(config: Config) -> bool:
@@ -30,12 +30,12 @@ def uses_cluster(config: Config) -> bool:
     return "ray" in (config.workers.engine, *(it.engine for it in config.tool.values()))
 
 
-def cluster_checks(config: Config) -> list[Check]:
+def cluster_checks(config: Config) -> list[DoctorCheck]:
     """All of it at once; nothing if no script runs on a cluster."""
     return list(examine_cluster(config)) if uses_cluster(config) else []
 
 
-def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck]:
     """The steps, in order."""
     if find_spec("ray") is None:
         yield _step(False, "Ray is not installed", "pip install 'toolrun[ray]'")
@@ -56,7 +56,7 @@ def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> 
         yield from _members(config, inspect_cluster(address))
 
 
-def _tls(address: str, environ: Mapping[str, str]) -> Check:
+def _tls(address: str, environ: Mapping[str, str]) -> DoctorCheck:
     """Whether the head answers, and speaks TLS if and only if this program does."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
@@ -108,7 +108,7 @@ def _any_certificate() -> ssl.SSLContext:
     return context
 
 
-def _token(address: str, allow_without_token: bool) -> Check:
+def _token(address: str, allow_without_token: bool) -> DoctorCheck:
     from toolrun.processes.ray.cluster_check import ClusterError, check_cluster
 
     try:
@@ -120,7 +120,7 @@ def _token(address: str, allow_without_token: bool) -> Check:
     return _step(True, "the token is accepted, and a wrong one refused")
 
 
-def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Check]:
+def _members(config: Config, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     if "error" in found:
         yield _step(False, f"the cluster says nothing of its nodes: {found['error']}")
         return
@@ -142,7 +142,7 @@ def _members(config: Config, found: Mapping[str, Any]) -> Iterator[Check]:
     yield from _places(config, alive)
 
 
-def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[Check]:
+def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[DoctorCheck]:
     """Tools that fit on no node, however idle it is."""
     for name, settings in config.tool.items():
         wanted = settings.resources

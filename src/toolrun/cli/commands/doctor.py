@@ -21,9 +21,9 @@ import click
 
 from toolrun.builtins import BUILTINS, find_missing
 from toolrun.cli import exit
-from toolrun.cli.check import OK, PROBLEM, WARNING, Check
 from toolrun.cli.cluster_checks import cluster_checks
 from toolrun.cli.command_runner import run_with_tools
+from toolrun.cli.doctor_check import OK, PROBLEM, WARNING, DoctorCheck
 from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
@@ -76,19 +76,21 @@ def command(options: Options, as_json: bool, wait: float | None) -> int:
     return exit.OK if is_ok else exit.FAILED
 
 
-def _installation() -> Iterator[Check]:
-    yield Check(OK, "python", f"{platform.python_version()} ({sys.executable})")
-    yield Check(OK, "toolrun", __version__)
+def _installation() -> Iterator[DoctorCheck]:
+    yield DoctorCheck(OK, "python", f"{platform.python_version()} ({sys.executable})")
+    yield DoctorCheck(OK, "toolrun", __version__)
     for package, module in _PACKAGES.items():
         try:
             import_module(module)
-            yield Check(OK, package, metadata.version(package))
+            yield DoctorCheck(OK, package, metadata.version(package))
         except (ImportError, metadata.PackageNotFoundError) as error:
-            yield Check(PROBLEM, package, f"cannot be imported: {error}", "reinstall toolrun: pip install -U toolrun")
+            yield DoctorCheck(
+                PROBLEM, package, f"cannot be imported: {error}", "reinstall toolrun: pip install -U toolrun"
+            )
     yield _uv()
 
 
-def _uv() -> Check:
+def _uv() -> DoctorCheck:
     try:
         path = import_module("uv").find_uv_bin()
         done = subprocess.run(
@@ -100,15 +102,15 @@ def _uv() -> Check:
             check=True,
         )
     except (ImportError, OSError, subprocess.SubprocessError) as error:
-        return Check(PROBLEM, "uv", f"does not work: {error}", "install it where toolrun is: pip install -U uv")
-    return Check(OK, "uv", f"{done.stdout.removeprefix('uv ').partition(' ')[0].strip()} ({path})")
+        return DoctorCheck(PROBLEM, "uv", f"does not work: {error}", "install it where toolrun is: pip install -U uv")
+    return DoctorCheck(OK, "uv", f"{done.stdout.removeprefix('uv ').partition(' ')[0].strip()} ({path})")
 
 
-def _project(options: Options, wait: float | None) -> list[Check]:
+def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
     try:
         config = read_config(options.config)
     except ConfigError as error:
-        return [Check(PROBLEM, "configuration", str(error), "correct it; nothing works without it")]
+        return [DoctorCheck(PROBLEM, "configuration", str(error), "correct it; nothing works without it")]
     log = Collector()
     logger = logging.getLogger("toolrun")
     logger.addHandler(log)
@@ -116,7 +118,7 @@ def _project(options: Options, wait: float | None) -> list[Check]:
 
     cache = config.root / Path(config.workers.cache).expanduser()
 
-    async def examine(runtime: Runtime) -> list[Check]:
+    async def examine(runtime: Runtime) -> list[DoctorCheck]:
         await runtime.ready(timeout=wait)
         return [
             _configuration(config),
@@ -138,31 +140,31 @@ def _project(options: Options, wait: float | None) -> list[Check]:
     return run_with_tools(options, examine)
 
 
-def _configuration(config: Config) -> Check:
+def _configuration(config: Config) -> DoctorCheck:
     if config.path is None:
-        return Check(
+        return DoctorCheck(
             WARNING,
             "configuration",
             "no toolrun.toml in or above this directory; using defaults",
             "toolrun init creates one",
         )
-    return Check(OK, "configuration", str(config.path))
+    return DoctorCheck(OK, "configuration", str(config.path))
 
 
-def _tools(runtime: Runtime, log: Collector, options: Options) -> Iterator[Check]:
+def _tools(runtime: Runtime, log: Collector, options: Options) -> Iterator[DoctorCheck]:
     for problem in runtime.problems:
         if not _concerns_script(problem):
-            yield Check(PROBLEM, "tools", str(problem), "correct the file; the other tools work")
+            yield DoctorCheck(PROBLEM, "tools", str(problem), "correct the file; the other tools work")
     for message in log.messages:
-        yield Check(WARNING, "tools", message)
+        yield DoctorCheck(WARNING, "tools", message)
     if len(runtime.manager):
-        yield Check(OK, "tools", f"{len(runtime.manager)} loaded")
+        yield DoctorCheck(OK, "tools", f"{len(runtime.manager)} loaded")
     elif not runtime.problems:
         patterns = ", ".join((*runtime.config.files.python, *runtime.config.files.catalogs))
-        yield Check(WARNING, "tools", f"none in {patterns}", f"write one: {options.command_line('new', 'NAME')}")
+        yield DoctorCheck(WARNING, "tools", f"none in {patterns}", f"write one: {options.command_line('new', 'NAME')}")
 
 
-def _handlers(runtime: Runtime) -> Iterator[Check]:
+def _handlers(runtime: Runtime) -> Iterator[DoctorCheck]:
     """Tools of catalogs that name a handler which does not exist."""
     for tool in runtime.manager:
         missing = tool.missing_handler if isinstance(tool, DeclaredTool) else None
@@ -171,19 +173,19 @@ def _handlers(runtime: Runtime) -> Iterator[Check]:
         file = relative(tool.source, runtime.config.root) if tool.source is not None else "a catalog"
         message = f"{file}: tool '{tool.name}': there is no {missing.type} handler '{missing.handler}'"
         if missing.type == "builtin":
-            yield Check(PROBLEM, "tools", message, f"correct the file: {suggestion(missing.handler, BUILTINS)}")
+            yield DoctorCheck(PROBLEM, "tools", message, f"correct the file: {suggestion(missing.handler, BUILTINS)}")
         else:
             advice = f"your program has to register it: runtime.register_internal('{missing.handler}', …)"
-            yield Check(WARNING, "tools", message, advice)
+            yield DoctorCheck(WARNING, "tools", message, advice)
 
 
-def _packages(runtime: Runtime) -> Iterator[Check]:
+def _packages(runtime: Runtime) -> Iterator[DoctorCheck]:
     """Builtin tools whose calls fail until an extra is installed."""
     for tool in runtime.manager:
         problem = find_missing(tool.builtin) if isinstance(tool, DeclaredTool) and tool.builtin is not None else None
         if problem is not None:
             message, _, advice = str(problem).partition(". ")
-            yield Check(WARNING, "tools", f"tool '{tool.name}': {message}", advice)
+            yield DoctorCheck(WARNING, "tools", f"tool '{tool.name}': {message}", advice)
 
 
 def _concerns_script(problem: LoadProblem) -> bool:
@@ -191,23 +193,23 @@ def _concerns_script(problem: LoadProblem) -> bool:
     return problem.index is None and is_script(problem.file)
 
 
-def _scripts(runtime: Runtime, options: Options) -> Iterator[Check]:
+def _scripts(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
     failed = {problem.file: str(problem) for problem in runtime.problems if _concerns_script(problem)}
     sync = options.command_line("sync")
     for message in failed.values():
-        yield Check(PROBLEM, "script", message, f"correct it, then run {sync}; the other tools work")
+        yield DoctorCheck(PROBLEM, "script", message, f"correct it, then run {sync}; the other tools work")
     for script in runtime.scripts:
         path, environment = relative(script.path, runtime.config.root), script.environment
         if script.path in failed:
             continue
         if environment is None:
             advice = f"{sync} creates it now; otherwise the first call does"
-            yield Check(WARNING, "script", f"{path}: its environment does not exist yet", advice)
+            yield DoctorCheck(WARNING, "script", f"{path}: its environment does not exist yet", advice)
         else:
-            yield Check(OK, "script", f"{path}: environment {environment.parents[1]}")
+            yield DoctorCheck(OK, "script", f"{path}: environment {environment.parents[1]}")
 
 
-def _sandbox(required: str, support: SystemSupport) -> Check:
+def _sandbox(required: str, support: SystemSupport) -> DoctorCheck:
     """What enforces the sandbox of scripts on this system, what it leaves open, and why it is not more."""
     about = f"{support.rung} (Landlock {support.abi})" if support.abi else support.rung
     more = [f"gap: {gap}" for gap in support.gaps()]
@@ -215,14 +217,14 @@ def _sandbox(required: str, support: SystemSupport) -> Check:
     if RUNGS.index(support.rung) < RUNGS.index(required):
         about = f"{about}, but toolrun.toml requires {required}: no sandboxed script runs"
         advice = f"allow {required} on this system, or change [workers] sandbox_required"
-        return Check(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
+        return DoctorCheck(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
     if support.gaps():
         advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
-        return Check(WARNING, "sandbox", "\n".join([about, *more]), advice)
-    return Check(OK, "sandbox", "\n".join([about, *more]))
+        return DoctorCheck(WARNING, "sandbox", "\n".join([about, *more]), advice)
+    return DoctorCheck(OK, "sandbox", "\n".join([about, *more]))
 
 
-def _permissions(runtime: Runtime) -> Iterator[Check]:
+def _permissions(runtime: Runtime) -> Iterator[DoctorCheck]:
     """The sandbox of each script, and what the script asks for in vain."""
     config = runtime.config
     for script in runtime.scripts:
@@ -233,9 +235,9 @@ def _permissions(runtime: Runtime) -> Iterator[Check]:
             advice = "\n".join(
                 ["to grant it, write in toolrun.toml:", section("tool", script.name, "permissions"), *lines.values()]
             )
-            yield Check(WARNING, "sandbox", message, advice)
+            yield DoctorCheck(WARNING, "sandbox", message, advice)
         else:
-            yield Check(OK, "sandbox", f"{path}: {level}{'; it can do whatever you can' if level == OFF else ''}")
+            yield DoctorCheck(OK, "sandbox", f"{path}: {level}{'; it can do whatever you can' if level == OFF else ''}")
 
 
 def _lines(given: Permissions, missing: Permissions) -> dict[str, str]:
@@ -249,37 +251,37 @@ def _lines(given: Permissions, missing: Permissions) -> dict[str, str]:
     return lines
 
 
-def _servers(runtime: Runtime, options: Options) -> Iterator[Check]:
+def _servers(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
     for server in runtime.servers:
         if server.session is not None:
             tools = sum(getattr(tool, "supervisor", None) is server for tool in runtime.manager)
             about = ", ".join(filter(None, (server.info, f"protocol {server.version}", *_count(tools, "tool"))))
-            yield Check(OK, "server", f"{server.name}: connected ({about})")
+            yield DoctorCheck(OK, "server", f"{server.name}: connected ({about})")
             continue
         if not server.first_attempts_over.is_set() and not server.error:
             message = f"{server.name}: {server.state}: it has not answered yet"
-            yield Check(WARNING, "server", message, f"wait for it: {options.command_line('doctor', '--wait')}")
+            yield DoctorCheck(WARNING, "server", message, f"wait for it: {options.command_line('doctor', '--wait')}")
             continue
         last = f"\n{server.tail}" if server.tail else ""
         advice = (
             server.server.settings.hint
             or f"correct {section('servers', server.name)}, or start the server by hand to see why"
         )
-        yield Check(PROBLEM, "server", f"{server.name}: {server.state}: {server.error}{last}", advice)
+        yield DoctorCheck(PROBLEM, "server", f"{server.name}: {server.state}: {server.error}{last}", advice)
 
 
-def _definitions(runtime: Runtime) -> Iterator[Check]:
+def _definitions(runtime: Runtime) -> Iterator[DoctorCheck]:
     """Whether the tools of servers are the ones that were agreed to."""
     if runtime.pin_problem:
         message = f"the definitions of MCP tools cannot be remembered: {runtime.pin_problem}"
-        yield Check(WARNING, "definitions", message)
+        yield DoctorCheck(WARNING, "definitions", message)
     for it in runtime.changes:
         status, state = (PROBLEM, "neither offered nor called") if it.is_held else (WARNING, "still in use")
         message = f"{it.server}: {it.tool} changed ({', '.join(it.parts)}) and is {state}"
-        yield Check(status, "definitions", message, f"look at it: toolrun trust; to accept it: {it.command}")
+        yield DoctorCheck(status, "definitions", message, f"look at it: toolrun trust; to accept it: {it.command}")
 
 
-def _requests(runtime: Runtime) -> Iterator[Check]:
+def _requests(runtime: Runtime) -> Iterator[DoctorCheck]:
     """Secrets of scripts: a script gets those that it requests and that its tools are granted."""
     for script in runtime.scripts:
         path, asked = relative(script.path, runtime.config.root), script.declared.secrets
@@ -288,39 +290,39 @@ def _requests(runtime: Runtime) -> Iterator[Check]:
             if script.tools and name not in [granted for _, granted in grants]:
                 message = f"{name}: {path} requests it, but none of its tools is granted it"
                 advice = f'grant it in toolrun.toml: [tool."{script.tools[0].name}"] secrets = ["{name}"]'
-                yield Check(WARNING, "secret", message, advice)
+                yield DoctorCheck(WARNING, "secret", message, advice)
         for tool_name, name in grants:
             if name not in asked:
                 message = f"{name}: {tool_name} is granted it, but {path} does not request it"
-                yield Check(WARNING, "secret", message, f'its header should: [tool.toolrun] secrets = ["{name}"]')
+                yield DoctorCheck(WARNING, "secret", message, f'its header should: [tool.toolrun] secrets = ["{name}"]')
 
 
-def _journal(runtime: Runtime, options: Options) -> Iterator[Check]:
+def _journal(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
     """Whether calls are recorded, and which are missing."""
     journal = runtime.journal
     if journal is None:
         if runtime.executor.journal_problem is not None:
-            yield Check(WARNING, "journal", f"calls are not recorded: {runtime.executor.journal_problem}")
+            yield DoctorCheck(WARNING, "journal", f"calls are not recorded: {runtime.executor.journal_problem}")
         elif runtime.config.path is not None:
-            yield Check(OK, "journal", "off ([journal] enabled = false)")
+            yield DoctorCheck(OK, "journal", "off ([journal] enabled = false)")
         return
     with open_history(journal.path) as history:
         gaps = history.gaps()
-    yield Check(OK, "journal", f"{relative(journal.path, runtime.config.root)} (SQLite {sqlite3.sqlite_version})")
+    yield DoctorCheck(OK, "journal", f"{relative(journal.path, runtime.config.root)} (SQLite {sqlite3.sqlite_version})")
     if journal.problem is not None:
-        yield Check(PROBLEM, "journal", f"calls are not recorded: {journal.problem}")
+        yield DoctorCheck(PROBLEM, "journal", f"calls are not recorded: {journal.problem}")
     free = shutil.disk_usage(journal.path.parent).free
     if free < MIN_FREE:
-        yield Check(WARNING, "journal", f"its disk is nearly full ({free // 1_000_000} MB are free)", "make room")
+        yield DoctorCheck(WARNING, "journal", f"its disk is nearly full ({free // 1_000_000} MB are free)", "make room")
     if len(gaps) > _MAX_GAPS:
-        yield Check(
+        yield DoctorCheck(
             WARNING, "journal", plural(len(gaps) - _MAX_GAPS, "earlier gap"), f"{options.command_line('log')} shows all"
         )
     for gap in gaps[-_MAX_GAPS:]:
-        yield Check(WARNING, "journal", gap_of(gap))
+        yield DoctorCheck(WARNING, "journal", gap_of(gap))
 
 
-def _settings(runtime: Runtime) -> Iterator[Check]:
+def _settings(runtime: Runtime) -> Iterator[DoctorCheck]:
     """Settings of tools that do not exist. A disabled tool is not loaded, on purpose."""
     names = [tool.name for tool in runtime.manager]
     servers = [server.name for server in runtime.servers]
@@ -330,7 +332,9 @@ def _settings(runtime: Runtime) -> Iterator[Check]:
     for name, settings in runtime.config.tool.items():
         is_of_script = name in scripts and _is_of_file(settings)
         if settings.enabled and name not in names and name not in others and not is_of_script:
-            yield Check(WARNING, "settings", f"{section('tool', name)} matches no tool; {suggestion(name, names)}")
+            yield DoctorCheck(
+                WARNING, "settings", f"{section('tool', name)} matches no tool; {suggestion(name, names)}"
+            )
 
 
 def _is_of_file(settings: ToolSettings) -> bool:
@@ -339,17 +343,19 @@ def _is_of_file(settings: ToolSettings) -> bool:
     return bool(settings.sandbox or settings.permissions != Permissions() or any(place))
 
 
-def _secrets(runtime: Runtime) -> Iterator[Check]:
+def _secrets(runtime: Runtime) -> Iterator[DoctorCheck]:
     config = runtime.config
     for name in config.secrets:
-        yield Check(OK, "secret", name)
+        yield DoctorCheck(OK, "secret", name)
     for name, reason in config.missing_secrets.items():
         concerned = [tool.name for tool in runtime.manager if name in _granted(config, tool)]
         if concerned:
             message = f"{name}: {reason}; needed by {', '.join(concerned)}"
-            yield Check(PROBLEM, "secret", message, "set it, or remove it from the tool's secrets")
+            yield DoctorCheck(PROBLEM, "secret", message, "set it, or remove it from the tool's secrets")
         else:
-            yield Check(WARNING, "secret", f"{name}: {reason}; no tool needs it", "set it, or remove it from [secrets]")
+            yield DoctorCheck(
+                WARNING, "secret", f"{name}: {reason}; no tool needs it", "set it, or remove it from [secrets]"
+            )
 
 
 def _granted(config: Config, tool: Tool) -> tuple[str, ...]:
@@ -357,7 +363,7 @@ def _granted(config: Config, tool: Tool) -> tuple[str, ...]:
     return settings.secrets if settings is not None else ()
 
 
-def _show(output: Output, checks: list[Check]) -> None:
+def _show(output: Output, checks: list[DoctorCheck]) -> None:
     problems = sum(check.status == PROBLEM for check in checks)
     warnings = sum(check.status == WARNING for check in checks)
     total = ", ".join(_count(problems, "problem") + _count(warnings, "warning")) or "all is well"
@@ -379,12 +385,12 @@ def _show(output: Output, checks: list[Check]) -> None:
     output.rich(table, Text(f"\n{total}", _COLOURS[worst]))
 
 
-def _indented(check: Check) -> str:
+def _indented(check: DoctorCheck) -> str:
     lines = check.message.splitlines() + (f"→ {check.advice}".splitlines() if check.advice else [])
     return ("\n" + " " * 24).join(lines)
 
 
-def _revealed(check: Check) -> Check:
+def _revealed(check: DoctorCheck) -> DoctorCheck:
     """Names and words of others are shown as they are, and not as they want to be seen."""
     return replace(check, message=reveal(check.message), advice=reveal(check.advice))
 

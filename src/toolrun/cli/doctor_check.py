@@ -11,7 +11,7 @@ PROBLEM: Final = "problem"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """What was checked, and what to do about it."""
 
     status: str
