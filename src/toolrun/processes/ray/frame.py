@@ -1,4 +1,4 @@
-"""The frames on the connection between a gateway and a replica: one byte for the kind, four for the length, a body.
+"""The frames on the connection between a gateway and a replica: one byte for the type, four for the length, a body.
 
 Pure. A body is bytes of the worker's pipes, a number, or JSON. Both sides are toolrun of the same version.
 """
@@ -19,7 +19,7 @@ PIECE: Final = 1 << 17
 """Bytes of the pipes in one frame, so that a beat need not wait for long."""
 
 
-class Kind(IntEnum):
+class FrameType(IntEnum):
     """What a frame is about."""
 
     DATA = 1
@@ -55,24 +55,24 @@ class FrameError(ValueError):
     """The other side sent something that is no frame."""
 
 
-def encode(kind: Kind, body: bytes = b"") -> bytes:
-    return _HEAD.pack(kind, len(body)) + body
+def encode(frame_type: FrameType, body: bytes = b"") -> bytes:
+    return _HEAD.pack(frame_type, len(body)) + body
 
 
-def encode_json(kind: Kind, body: JSON) -> bytes:
-    return encode(kind, dumps(body))
+def encode_json(frame_type: FrameType, body: JSON) -> bytes:
+    return encode(frame_type, dumps(body))
 
 
-def encode_numbers(kind: Kind, first: int, second: int = 0, third: int = 0) -> bytes:
-    return encode(kind, _NUMBERS.pack(first, second, third))
+def encode_numbers(frame_type: FrameType, first: int, second: int = 0, third: int = 0) -> bytes:
+    return encode(frame_type, _NUMBERS.pack(first, second, third))
 
 
 def encode_data(data: bytes) -> list[bytes]:
     """Bytes of a pipe, as frames of a bounded length."""
     if len(data) <= PIECE:
-        return [encode(Kind.DATA, data)]
+        return [encode(FrameType.DATA, data)]
     view = memoryview(data)
-    return [encode(Kind.DATA, view[start : start + PIECE].tobytes()) for start in range(0, len(data), PIECE)]
+    return [encode(FrameType.DATA, view[start : start + PIECE].tobytes()) for start in range(0, len(data), PIECE)]
 
 
 def decode_json(body: bytes) -> dict[str, JSON]:
@@ -103,7 +103,7 @@ class FrameReader:
         self._size = 0
         self._needed = _HEAD.size
 
-    def feed(self, data: bytes) -> list[tuple[Kind, bytes]]:
+    def feed(self, data: bytes) -> list[tuple[FrameType, bytes]]:
         """The frames that `data` completes. Raises FrameError."""
         if self._parts or self._size:
             self._parts.append(data)
@@ -112,17 +112,17 @@ class FrameReader:
                 return []
             data = b"".join(self._parts)
             self._parts, self._size = [], 0
-        frames: list[tuple[Kind, bytes]] = []
+        frames: list[tuple[FrameType, bytes]] = []
         start, end, self._needed = 0, len(data), _HEAD.size
         while end - start >= _HEAD.size:
             number, length = _HEAD.unpack_from(data, start)
-            if length > MAX_BODY or number not in Kind._value2member_map_:
-                raise FrameError(f"a frame of kind {number} with {length:,} bytes")
+            if length > MAX_BODY or number not in FrameType._value2member_map_:
+                raise FrameError(f"a frame of type {number} with {length:,} bytes")
             stop = start + _HEAD.size + length
             if stop > end:
                 self._needed = stop - start
                 break
-            frames.append((Kind(number), data[start + _HEAD.size : stop]))
+            frames.append((FrameType(number), data[start + _HEAD.size : stop]))
             start = stop
         if start < end:
             self._parts, self._size = [data[start:]], end - start

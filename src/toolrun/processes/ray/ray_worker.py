@@ -22,7 +22,7 @@ from toolrun.processes.engine import Exit, Listener, Replaceable, WorkerInfo
 from toolrun.processes.ray.frame import (
     FrameError,
     FrameReader,
-    Kind,
+    FrameType,
     decode_json,
     decode_numbers,
     encode,
@@ -93,7 +93,7 @@ class RayWorker(asyncio.Protocol):
         """Have the replica make everything that the process needs. Raises UnavailableError, or NodeError."""
         self._on_note = on_note
         self._timer = self._loop.call_later(CHECK, self._check)
-        self._write(encode_json(Kind.RECIPE, recipe))
+        self._write(encode_json(FrameType.RECIPE, recipe))
         try:
             await self._prepared
         except asyncio.CancelledError:
@@ -105,7 +105,7 @@ class RayWorker(asyncio.Protocol):
         if self._gone.is_set() or not self._is_connected:
             raise NodeError(f"its replica on {self.seat.shown} has just ended")
         self._listener, self._on_gone = listener, on_gone
-        self._write(encode(Kind.START))
+        self._write(encode(FrameType.START))
 
     # What the engine's users call.
 
@@ -133,10 +133,10 @@ class RayWorker(asyncio.Protocol):
                 self._write(frame)
 
     def kill(self) -> None:
-        self._write(encode(Kind.KILL))
+        self._write(encode(FrameType.KILL))
 
     async def close(self, grace: float) -> None:
-        self._write(encode_json(Kind.CLOSE, {"grace": grace}))
+        self._write(encode_json(FrameType.CLOSE, {"grace": grace}))
         if self._listener is None:
             self._end(Exit(None, ""))
         await self.wait()
@@ -186,12 +186,12 @@ class RayWorker(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for kind, body in self._frames.feed(data):
-                if kind is Kind.DATA:
+            for frame_type, body in self._frames.feed(data):
+                if frame_type is FrameType.DATA:
                     if self._listener is not None:
                         self._listener.received(body)
                 else:
-                    self._handle(kind, body)
+                    self._handle(frame_type, body)
         except FrameError as error:
             logger.warning("the replica on %s sent what is no frame: %s", self.seat.shown, error)
             if self._transport is not None:
@@ -219,35 +219,35 @@ class RayWorker(asyncio.Protocol):
         if self._transport is not None and self._is_connected:
             self._transport.write(frame)
 
-    def _handle(self, kind: Kind, body: bytes) -> None:
-        match kind:
-            case Kind.BEAT:
+    def _handle(self, frame_type: FrameType, body: bytes) -> None:
+        match frame_type:
+            case FrameType.BEAT:
                 number, self._pid, memory = decode_numbers(body)
                 self._watch.heard(now())
                 self._memory = memory or None
-                self._write(encode_numbers(Kind.ACKNOWLEDGE, number))
-            case Kind.LOG:
+                self._write(encode_numbers(FrameType.ACKNOWLEDGE, number))
+            case FrameType.LOG:
                 if self._listener is not None:
                     self._listener.logged(body.decode("utf-8", "replace"))
-            case Kind.NOTE:
+            case FrameType.NOTE:
                 self._on_note(body.decode("utf-8", "replace"))
-            case Kind.PREPARED:
+            case FrameType.PREPARED:
                 if not self._prepared.done():
                     self._prepared.set_result(None)
-            case Kind.REFUSED:
+            case FrameType.REFUSED:
                 self._refuse(decode_json(body))
-            case Kind.STARTED:
+            case FrameType.STARTED:
                 about = decode_json(body)
                 pid, sandbox = about.get("pid"), about.get("sandbox")
                 self._pid, self._sandbox = pid if isinstance(pid, int) else 0, str(sandbox or "")
-            case Kind.OUTDATED:
+            case FrameType.OUTDATED:
                 self._outdate()
-            case Kind.ENDED:
+            case FrameType.ENDED:
                 about = decode_json(body)
                 code = about.get("code")
                 self._end(Exit(code if isinstance(code, int) else None, str(about.get("tail") or "")))
             case _:
-                raise FrameError(f"a replica does not send {kind.name}")
+                raise FrameError(f"a replica does not send {frame_type.name}")
 
     def _refuse(self, about: dict[str, JSON]) -> None:
         message = f"on node {self.seat.shown}: {about.get('message')}"

@@ -28,7 +28,7 @@ from toolrun.processes.ray.certificates import new_identity
 from toolrun.processes.ray.frame import (
     FrameError,
     FrameReader,
-    Kind,
+    FrameType,
     decode_json,
     decode_numbers,
     encode,
@@ -105,7 +105,7 @@ class Replica:
                 sent = moment
                 worker = self._worker
                 pid, memory = (0, 0) if worker is None else (worker.inner_pid, worker.describe().memory or 0)
-                self._send(encode_numbers(Kind.BEAT, self._lease.beat(moment), pid, memory))
+                self._send(encode_numbers(FrameType.BEAT, self._lease.beat(moment), pid, memory))
                 try:
                     os.write(1, b".")
                 except BlockingIOError:  # the actor was stopped: this process is not
@@ -120,42 +120,42 @@ class Replica:
 
     # What the gateway says.
 
-    def handle(self, kind: Kind, body: bytes) -> None:
+    def handle(self, frame_type: FrameType, body: bytes) -> None:
         """Raises FrameError."""
-        match kind:
-            case Kind.DATA:
+        match frame_type:
+            case FrameType.DATA:
                 if self._worker is not None:
                     self._worker.send(body)
-            case Kind.ACKNOWLEDGE:
+            case FrameType.ACKNOWLEDGE:
                 assert self._lease is not None
                 self._lease.acknowledge(decode_numbers(body)[0])
-            case Kind.RECIPE:
+            case FrameType.RECIPE:
                 self._keep(self._prepare(decode_json(body)))
-            case Kind.START:
+            case FrameType.START:
                 self._start()
-            case Kind.KILL:
+            case FrameType.KILL:
                 if self._worker is None:
                     self.over.set()
                 else:
                     self._worker.kill()
-            case Kind.CLOSE:
+            case FrameType.CLOSE:
                 grace = decode_json(body).get("grace")
                 if self._worker is None:
                     self.over.set()
                 else:
                     self._keep(self._worker.close(grace if isinstance(grace, float) else 0.0))
             case _:
-                raise FrameError(f"a gateway does not send {kind.name}")
+                raise FrameError(f"a gateway does not send {frame_type.name}")
 
     async def _prepare(self, recipe: Mapping[str, JSON]) -> None:
         try:
-            self._spec = await self._make(recipe, lambda line: self._send(encode(Kind.NOTE, line.encode())))
+            self._spec = await self._make(recipe, lambda line: self._send(encode(FrameType.NOTE, line.encode())))
         except (CallError, ConfigError, OSError) as error:
             await self._end(
-                encode_json(Kind.REFUSED, {"message": str(error), "is_final": isinstance(error, CallError)})
+                encode_json(FrameType.REFUSED, {"message": str(error), "is_final": isinstance(error, CallError)})
             )
             return
-        self._send(encode(Kind.PREPARED))
+        self._send(encode(FrameType.PREPARED))
 
     def _start(self) -> None:
         if self._spec is None or self._worker is not None:
@@ -166,7 +166,7 @@ class Replica:
             self.ended(Exit(None, f"it cannot be started: {error}"))
             return
         sandbox = "" if self._spec.confinement is None else self._spec.confinement.rung
-        self._send(encode_json(Kind.STARTED, {"pid": self._worker.inner_pid, "sandbox": sandbox}))
+        self._send(encode_json(FrameType.STARTED, {"pid": self._worker.inner_pid, "sandbox": sandbox}))
 
     # What the worker says.
 
@@ -175,13 +175,13 @@ class Replica:
             self._send(frame)
 
     def logged(self, line: str) -> None:
-        self._send(encode(Kind.LOG, line.encode()))
+        self._send(encode(FrameType.LOG, line.encode()))
 
     def outdated(self) -> None:
-        self._send(encode(Kind.OUTDATED))
+        self._send(encode(FrameType.OUTDATED))
 
     def ended(self, exit: Exit) -> None:
-        self._keep(self._end(encode_json(Kind.ENDED, {"code": exit.code, "tail": exit.tail})))
+        self._keep(self._end(encode_json(FrameType.ENDED, {"code": exit.code, "tail": exit.tail})))
 
     async def _end(self, last: bytes) -> None:
         """Send the last frame, and give it a moment to arrive."""
@@ -223,8 +223,8 @@ class _Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for kind, body in self._frames.feed(data):
-                self._replica.handle(kind, body)
+            for frame_type, body in self._frames.feed(data):
+                self._replica.handle(frame_type, body)
         except FrameError as error:
             sys.stderr.write(f"the connection is closed: {error}\n")
             self.close()
