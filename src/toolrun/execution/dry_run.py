@@ -1,7 +1,7 @@
 """What a call would do, without making it: the first steps of `ToolExecutor.execute`, and nothing after them.
 
 The tool is looked up, and the arguments are checked and repaired by the very code that does so for a call, also where
-they are so large that a process has to judge them.
+they are so large that a process has to check them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolrun.execution.answer import failed
+from toolrun.execution.argument_check import check
 from toolrun.execution.executor import ToolExecutor
-from toolrun.execution.judging import check
 from toolrun.execution.prepared import PreparedTool
 from toolrun.result import ToolResult
 from toolrun.tools.context import Arguments, Call

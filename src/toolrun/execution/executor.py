@@ -22,12 +22,12 @@ from toolrun.errors import OverloadedError, UsageError
 from toolrun.execution.admission import check_limits, checked_timeout, own_timeout
 from toolrun.execution.answer import answer, failed
 from toolrun.execution.approval import Approver, HookApprover, OnApproval, pass_gate
+from toolrun.execution.argument_check import check
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
 from toolrun.execution.body import Outcome
 from toolrun.execution.call_journal import PARENTS_KEY, CallJournal
 from toolrun.execution.finalise import is_quick
 from toolrun.execution.journal_stage import run_keyed, wait_for_room, wait_for_start
-from toolrun.execution.judging import check
 from toolrun.execution.log import LogObserver
 from toolrun.execution.loop_state import LoopState
 from toolrun.execution.observer import Observer, Observers

@@ -1,4 +1,4 @@
-"""Checks large arguments in a process of its own, which can be killed. What runs there is `judge`.
+"""Checks large arguments in a process of its own, which can be killed. What runs there is `check_pieces`.
 
 The check of arguments is one call into C, whose time depends on a stranger's schema and a model's arguments. In this
 process it would hold every thread, so what may take long is sent to a worker as JSON text, in pieces.
@@ -47,7 +47,7 @@ def can_fit(arguments: object) -> bool:
     return size < MAX_TEXT
 
 
-def write(arguments: dict[str, JSON]) -> list[str] | Problem:
+def write_pieces(arguments: dict[str, JSON]) -> list[str] | Problem:
     """The arguments as pieces of JSON text, or why they cannot be sent. In a thread."""
     pieces, chunks, size, total = [], list[str](), 0, 0
     encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
@@ -66,7 +66,7 @@ def write(arguments: dict[str, JSON]) -> list[str] | Problem:
     return [*pieces, "".join(chunks)]
 
 
-def judge(schema: str, origin: str, pieces: list[str], strict: bool) -> dict[str, Any]:
+def check_pieces(schema: str, origin: str, pieces: list[str], strict: bool) -> dict[str, Any]:
     """In a worker: what `ArgumentSchema.check_named` says of the arguments."""
     repairing.MAX_WORK = _MAX_WORK
     given: Any = loads("".join(pieces))
@@ -81,8 +81,8 @@ def judge(schema: str, origin: str, pieces: list[str], strict: bool) -> dict[str
     }
 
 
-def verdict(answer: dict[str, Any], given: dict[str, JSON]) -> Checked:
-    """What `judge` answered, in this process."""
+def read_answer(answer: dict[str, Any], given: dict[str, JSON]) -> Checked:
+    """What `check_pieces` answered, in this process."""
     return Checked(
         given if answer["arguments"] is None else answer["arguments"],
         tuple(Repair(*it) for it in answer["repairs"]),

@@ -64,7 +64,7 @@ def _names(names: Iterable[str]) -> str:  # which arguments, but not their value
 async def _check_elsewhere(prepared: PreparedTool, call: Call, enter_loop: EnterLoop) -> Checked | None:
     """What `ArgumentSchema.check` says of arguments that may take long; None if it can be asked here.
 
-    They are prepared in a thread, and judged in a process.
+    They are prepared in a thread, and checked in a process.
     """
     if prepared.schema.effort.is_short(call.arguments, is_change=True):
         return None
@@ -79,14 +79,14 @@ async def _check_elsewhere(prepared: PreparedTool, call: Call, enter_loop: Enter
 
 
 @cache
-def _judge() -> FunctionTool[..., Any]:
-    from toolrun.schema.judge import judge
+def _remote_tool() -> FunctionTool[..., Any]:
+    from toolrun.schema.remote_check import check_pieces
 
-    return FunctionTool(judge, name="check-arguments", description="Check arguments.", isolated=True)
+    return FunctionTool(check_pieces, name="check-arguments", description="Check arguments.", isolated=True)
 
 
 async def _check(prepared: PreparedTool, call: Call, state: LoopState) -> Checked:
-    from toolrun.schema import judge
+    from toolrun.schema import remote_check
     from toolrun.schema.arguments import Checked, with_names
     from toolrun.schema.explain import Problem
 
@@ -103,14 +103,14 @@ async def _check(prepared: PreparedTool, call: Call, state: LoopState) -> Checke
         "strict": state.limits.strict,
     }
     try:
-        answer: Any = await state.isolated_tools().invoke(_judge(), request)
+        answer: Any = await state.isolated_tools().invoke(_remote_tool(), request)
     except CallError as error:
         raise UnavailableError(
             f"The arguments of '{prepared.name}' could not be checked: {error}", side_effects=SideEffects.NOT_STARTED
         ) from error
     if type(answer) is Large:
         answer = answer.value
-    return with_names(judge.verdict(answer, named.arguments), named)
+    return with_names(remote_check.read_answer(answer, named.arguments), named)
 
 
 async def _prepared_in_thread(
@@ -129,22 +129,22 @@ async def _prepared_in_thread(
 
 
 def _prepare(prepared: PreparedTool, call: Call) -> tuple[Named, list[str]] | Problem:
-    """The arguments under the names of the schema, and as text for the judge; none if they need no judge."""
-    from toolrun.schema import judge
+    """The arguments under the names of the schema, and as text for the process; none if they need no process."""
+    from toolrun.schema import remote_check
     from toolrun.schema.arguments import TOO_LARGE
     from toolrun.schema.explain import Problem
 
     try:
-        if not judge.can_fit(call.arguments):
+        if not remote_check.can_fit(call.arguments):
             return TOO_LARGE
         named = prepared.schema.find_names(call.arguments, prepared.rename, (call.name, prepared.name))
         if isinstance(named, Problem):
             return named
         if prepared.schema.effort.is_short(named.arguments, is_change=True):
             return named, []
-        if not judge.can_fit(named.arguments):
+        if not remote_check.can_fit(named.arguments):
             return TOO_LARGE
-        pieces = judge.write(named.arguments)
+        pieces = remote_check.write_pieces(named.arguments)
     except BaseException as error:  # noqa: BLE001  a foreign object's own methods, which may even exit
         return Problem("", f"the arguments cannot be read: {text_of(error)}")
     return pieces if isinstance(pieces, Problem) else (named, pieces)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from toolrun import ErrorKind, SideEffects, ToolExecutor, ToolManager, tool
 from toolrun.json import dumps
-from toolrun.schema import ArgumentSchema, Checked, Problem, judge, repair
+from toolrun.schema import ArgumentSchema, Checked, Problem, remote_check, repair
 from toolrun.schema.arguments import with_names
 from toolrun.schema.origin import Origin
 
@@ -281,18 +281,18 @@ arguments = st.dictionaries(names, values | st.lists(values, max_size=3), max_si
 
 def judged(schema: ArgumentSchema, given: object, strict: bool, rename: Any) -> Checked:
     """What the executor has done with large arguments, without the process."""
-    assert judge.can_fit(given)
+    assert remote_check.can_fit(given)
     named = schema.find_names(given, rename, ("t",))
     if isinstance(named, Problem):
         return Checked({}, problems=(named,))
-    pieces = judge.write(named.arguments)
+    pieces = remote_check.write_pieces(named.arguments)
     assert isinstance(pieces, list)
     work = repair.MAX_WORK
     try:
-        answer = judge.judge(dumps(schema.schema).decode(), schema.origin.value, pieces, strict)
+        answer = remote_check.check_pieces(dumps(schema.schema).decode(), schema.origin.value, pieces, strict)
     finally:
         repair.MAX_WORK = work
-    return with_names(judge.verdict(answer, named.arguments), named)
+    return with_names(remote_check.read_answer(answer, named.arguments), named)
 
 
 @given(
@@ -319,12 +319,12 @@ def test_both_ways_of_checking_say_the_same(given: dict[str, Any], origin: Origi
 
 def test_how_large_arguments_are_is_known_without_writing_them() -> None:
     text = "x" * 4_000_000
-    assert judge.can_fit({"a": text, "b": text})
-    assert not judge.can_fit({"a": text, "b": [text, {"c": text}]})
-    assert not judge.can_fit({text * 3: 1})
-    assert not judge.can_fit({"items": [0] * 5_000_000})
+    assert remote_check.can_fit({"a": text, "b": text})
+    assert not remote_check.can_fit({"a": text, "b": [text, {"c": text}]})
+    assert not remote_check.can_fit({text * 3: 1})
+    assert not remote_check.can_fit({"items": [0] * 5_000_000})
     shared = [text]
-    assert judge.can_fit({"a": shared, "b": shared})
+    assert remote_check.can_fit({"a": shared, "b": shared})
 
 
 class Lazy(Mapping[str, Any]):
