@@ -145,15 +145,18 @@ def leave_step(call: Call) -> None:
         call.parent.steps[call.fingerprint].discard(call.step)
 
 
-def fingerprint(tool: str, arguments: object, redactor: Redactor) -> bytes:
+def fingerprint(tool: str, arguments: object, redactor: Redactor, filled: str | None = None) -> bytes:
     """Tells whether a key is used for another call. Not part of the key: then that could not be noticed.
 
-    Secrets are left out, because who has the file could try values until the hash fits.
+    Secrets are left out, because who has the file could try values until the hash fits. So is what a model makes up,
+    anew for each attempt, for a parameter that toolrun fills itself.
     """
     given = arguments
     if isinstance(arguments, str | bytes):
         with contextlib.suppress(ValueError):  # what was repaired stays as it came
             given = loads(arguments)
+    if filled is not None and isinstance(given, dict):
+        given = {name: value for name, value in given.items() if name != filled}
     text = dumps(normalise(redactor.value(normalise(given))), sort_keys=True)
     return hashlib.sha256(tool.encode("utf-8", "surrogatepass") + b"\0" + text).digest()[:16]
 

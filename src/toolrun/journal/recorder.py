@@ -27,6 +27,7 @@ from toolrun.result import ToolResult, is_small, normalise
 from toolrun.text import show
 from toolrun.tools.context import Call, CallKey
 from toolrun.tools.definition import hash_definition
+from toolrun.tools.key_argument import KeyArgument
 from toolrun.tools.protocol import source_of
 
 _MAX_KEY: Final = 255
@@ -68,7 +69,9 @@ class CallRecorder:
         if key is not PARENTS_KEY and (type(text) is not str or not 0 < len(text) <= _MAX_KEY):
             raise InvalidArgumentsError(f"Invalid key: a key is text of 1 to {_MAX_KEY} characters; {_what(text)}")
         given = call.arguments if call.sent is None else call.sent
-        call.fingerprint = fingerprint(prepared.name, given, self._journal.redactor)
+        filled = getattr(prepared.tool, "key_argument", None)
+        name = filled.name if isinstance(filled, KeyArgument) else None
+        call.fingerprint = fingerprint(prepared.name, given, self._journal.redactor, name)
         if key is PARENTS_KEY:
             assert call.parent is not None
             call.key = inherit_key(call, call.parent)

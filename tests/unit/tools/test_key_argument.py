@@ -149,6 +149,18 @@ async def pay(amount: int, request_id: str) -> list:
     assert again.result[0] == again.result[1]
 
 
+@pytest.mark.parametrize("again", [{"amount": 1, "request_id": "made up anew"}, '{"request_id": "", "amount": 1}'])
+async def test_what_a_model_makes_up_for_the_parameter_does_not_make_it_another_call(
+    project: Path, again: dict[str, JSON] | str
+) -> None:
+    async with Runtime.open(project / "toolrun.toml") as runtime:
+        first = await runtime.executor.execute("pay", {"amount": 1, "request_id": "made up"}, key="k")
+        second = await runtime.executor.execute("pay", again, key="k")
+        other = await runtime.executor.execute("pay", {"amount": 2, "request_id": "made up"}, key="k")
+    assert (first.result, second.result, second.replayed) == ([1, True], [1, True], True)
+    assert "already in use for another call" in str(other.error)
+
+
 async def test_an_executor_without_a_project_fills_and_hides_it_by_its_settings() -> None:
     @tool
     async def pay(amount: int, request_id: str, context: ToolContext) -> list[Any]:
