@@ -326,7 +326,7 @@ def test_doctor_names_every_problem_and_what_to_do(tmp_path: Path) -> None:
     write_project(tmp_path, bad=BAD, good=OK)
     (tmp_path / "toolrun.toml").write_text(
         '[secrets]\nKEY = {env = "NO_SUCH_VARIABLE"}\nSPARE = {env = "NO_SUCH_VARIABLE"}\n'
-        '[tool.ok]\nsecrets = ["KEY"]\n[tool.okk]\ntimeout = 1\n'
+        '[tool.ok]\nsecrets = ["KEY"]\nverify = "okay"\n[tool.okk]\ntimeout = 1\n'
     )
     done = toolrun("doctor", "--json", cwd=tmp_path)
     report = json.loads(done.stdout)
@@ -334,6 +334,7 @@ def test_doctor_names_every_problem_and_what_to_do(tmp_path: Path) -> None:
     found = [(each["status"], each["subject"], each["message"]) for each in report["checks"] if each["status"] != "ok"]
     assert found == [
         ("problem", "tools", f"{tmp_path}/{WHY_BAD}"),
+        ("warning", "settings", "[tool.ok] verify: there is no tool 'okay'; did you mean 'ok'?"),
         ("warning", "settings", "[tool.okk] matches no tool; did you mean 'ok'?"),
         ("problem", "secret", "KEY: the variable NO_SUCH_VARIABLE is not set; needed by ok"),
         ("warning", "secret", "SPARE: the variable NO_SUCH_VARIABLE is not set; no tool needs it"),

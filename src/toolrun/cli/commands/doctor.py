@@ -323,7 +323,7 @@ def _journal(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
 
 
 def _settings(runtime: Runtime) -> Iterator[DoctorCheck]:
-    """Settings of tools that do not exist. A disabled tool is not loaded, on purpose."""
+    """Settings of tools that do not exist, or that name one. A disabled tool is not loaded, on purpose."""
     names = [tool.name for tool in runtime.manager]
     servers = [server.name for server in runtime.servers]
     listed = [tool for tool in runtime.manager if isinstance(tool, McpTool)]
@@ -335,6 +335,9 @@ def _settings(runtime: Runtime) -> Iterator[DoctorCheck]:
             yield DoctorCheck(
                 WARNING, "settings", f"{section('tool', name)} matches no tool; {suggestion(name, names)}"
             )
+        elif settings.enabled and settings.verify is not None and settings.verify not in names:
+            missing = f"verify: there is no tool '{settings.verify}'; {suggestion(settings.verify, names)}"
+            yield DoctorCheck(WARNING, "settings", f"{section('tool', name)} {missing}")
 
 
 def _is_of_file(settings: ToolSettings) -> bool:
