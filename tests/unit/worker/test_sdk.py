@@ -123,12 +123,14 @@ def test_they_cannot_be_written_and_do_not_show_their_values(worker: WorkerProce
 
 
 def test_log_records_are_json_lines(worker: WorkerProcess) -> None:
-    assert worker.call("speak", message="hel\nlo") is None
+    worker.request(5, "speak", kwargs={"message": "hel\nlo"})
+    assert worker.answer()["result"] is None
+    fields = {"message": "hel\nlo", "n": 1, "thing": "<class 'object'>"}
     assert [json.loads(line) for line in worker.end()[1].splitlines()] == [
-        {"level": "debug", "message": "hel\nlo", "fields": {}},
-        {"level": "info", "message": "hel\nlo", "fields": {"message": "hel\nlo", "n": 1, "thing": "<class 'object'>"}},
-        {"level": "warning", "message": "7", "fields": {}},
-        {"level": "error", "message": "a\nb", "fields": {}},
+        {"level": "debug", "message": "hel\nlo", "fields": {}, "call": 5},
+        {"level": "info", "message": "hel\nlo", "fields": fields, "call": 5},
+        {"level": "warning", "message": "7", "fields": {}, "call": 5},
+        {"level": "error", "message": "a\nb", "fields": {}, "call": 5},
     ]
 
 
