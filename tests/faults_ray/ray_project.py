@@ -11,8 +11,10 @@ from typing import Any
 
 from support.ray_cluster import RayCluster
 from toolrun import Runtime, ToolResult
+from toolrun.scripts.pool import Pool
 
 LEASE = 3.0
+HALF = {"CPU": 0.5}
 HEADER = """# /// script
 # dependencies = []
 # [tool.toolrun]
@@ -27,8 +29,10 @@ import time
 
 from toolrun_sdk import secrets
 
-def call(value: int, seconds: float = 0.0, secret: bool = False) -> dict:
+def call(value: int, seconds: float = 0.0, secret: bool = False, family: bool = False) -> dict:
     """Answer with the value."""
+    if family:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "offspring"], start_new_session=True)
     if secret:
         print("using", len(secrets["KEY"]), "letters", file=sys.stderr)
     time.sleep(seconds)
@@ -44,6 +48,7 @@ class RayProject:
         self.cluster = cluster
         self.sections: dict[str, dict[str, Any]] = {}
         self.workers: dict[str, Any] = {"engine": "ray", "cache": str(root / "cache"), "lease": LEASE}
+        self.executor: dict[str, Any] = {}
         (root / "tools").mkdir()
         (root / "tools" / "here.py").write_text(
             'from toolrun import tool\n\n@tool\ndef here(value: int) -> int:\n    """Answer."""\n    return value\n'
@@ -58,6 +63,7 @@ class RayProject:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Runtime]:
         lines = ["[secrets]", 'KEY = "canary-5f0c77e1"', "[workers]", *map(_line, self.workers.items())]
+        lines += ["[executor]", *map(_line, self.executor.items())]
         for name, settings in self.sections.items():
             lines += [f"[tool.{name}]", *map(_line, settings.items())]
         path = self.root / "toolrun.toml"
@@ -71,6 +77,38 @@ def _line(item: tuple[str, Any]) -> str:
     if isinstance(value, dict):
         return f"{name} = {{ {', '.join(f'{key} = {it}' for key, it in value.items())} }}"
     return f"{name} = {json.dumps(value)}"
+
+
+async def warm(runtime: Runtime, tool: str, replicas: int, limit: float = 60.0) -> set[str]:
+    """Have so many replicas running; the machines that they are on."""
+    together = replicas * pool_of(runtime, tool).limits.concurrency
+
+    async def call_all() -> set[str]:
+        calls = [runtime.executor.execute(tool, {"value": 0, "seconds": 0.3}, timeout=60) for _ in range(together)]
+        return {fields(it)["machine"] for it in await asyncio.gather(*calls)}
+
+    async with asyncio.timeout(limit):
+        while ready(runtime, tool) < replicas:
+            await call_all()
+        return await call_all()
+
+
+def pool_of(runtime: Runtime, tool: str) -> Pool:
+    [script] = [it for it in runtime.scripts if it.name == tool]
+    return script.pool
+
+
+def ready(runtime: Runtime, tool: str) -> int:
+    """How many replicas take calls."""
+    return sum(it.state.value == "ready" for it in pool_of(runtime, tool).workers)
+
+
+async def busy(runtime: Runtime, tool: str, **arguments: Any) -> asyncio.Task[ToolResult]:
+    """A call that runs for a minute, in the only replica."""
+    await warm(runtime, tool, 1)
+    call = asyncio.create_task(runtime.executor.execute(tool, {"value": 1, "seconds": 60, **arguments}, timeout=90))
+    await until(lambda: pool_of(runtime, tool).workers[0].load, "it is busy")
+    return call
 
 
 async def until(condition: Callable[[], object], what: str, limit: float = 60.0) -> None:

@@ -24,6 +24,7 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -39,6 +40,8 @@ _QUICK: Final = 3.0
 """Seconds in which a place on the preferred nodes is found, if there is one."""
 _LOOK: Final = 1.0
 """Seconds between two looks at the nodes."""
+_SILENCE: Final = 8.0
+"""Seconds without an answer after which the head is taken for gone. Ray itself waits for a minute."""
 _OPEN: Final = 45.0
 """Seconds that the start of an actor and its replica may take."""
 
@@ -62,6 +65,7 @@ class Placer:
         """The tools and nodes of replicas that do not listen yet."""
         self._choosing: dict[str, asyncio.Lock] = {}
         """Held while a node is chosen for a tool."""
+        self._head_is_gone = asyncio.Event()
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -116,7 +120,7 @@ class Placer:
                         name: value for name, value in it["Resources"].items() if not name.startswith("node:")
                     },
                 }
-                for it in await asyncio.to_thread(ray.nodes)
+                for it in await self._ask(ray.nodes)
             ]
             if nodes != known:
                 known = nodes
@@ -124,12 +128,29 @@ class Placer:
                 self.say(nodes=nodes)
             await asyncio.sleep(_LOOK)
 
+    async def _ask(self, question: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """What the head answers. Those who wait for a place are told if it does not."""
+        asking = asyncio.ensure_future(asyncio.to_thread(question))
+        if not (await asyncio.wait([asking], timeout=_SILENCE))[0]:
+            self._head_is_gone.set()
+        answer = await asking
+        self._head_is_gone.clear()
+        return answer
+
     async def _place(self, request: dict[str, Any]) -> None:
+        placing = asyncio.ensure_future(self._place_in_time(request))
+        silence = asyncio.ensure_future(self._head_is_gone.wait())
+        await asyncio.wait([placing, silence], return_when=asyncio.FIRST_COMPLETED)
+        silence.cancel()
+        if not placing.done():
+            self.say(id=request["id"], error="the head of the cluster does not answer")
+        self.say(id=request["id"], **await placing)  # a place that comes too late is let go of by the gateway
+
+    async def _place_in_time(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = await self._find_place(request)
+            return await self._find_place(request)
         except Exception as error:  # noqa: BLE001  Ray's own errors have no common base
-            answer = {"error": _first_line(error)}
-        self.say(id=request["id"], **answer)
+            return {"error": _first_line(error)}
 
     async def _find_place(self, request: dict[str, Any]) -> dict[str, Any]:
         end = monotonic() + request["timeout"]
