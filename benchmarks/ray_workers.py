@@ -1,9 +1,10 @@
 """A call into a worker on a node of a Ray cluster, beside the same worker on this machine, and beside a bare Ray actor.
 
-The cluster is there already: RAY_ADDRESS and Ray's other variables say which, and this machine is one of its nodes.
-(The file is not called ray.py, because Python would then find it in place of Ray.) All three are measured in each
-round, and the figures are medians over the rounds, so that noise hits all alike. Ratios hold; absolute times are those
-of a busy machine. usage: ray_workers.py [rounds] [calls]
+RAY_ADDRESS and Ray's other variables name a cluster that this machine is a node of. Without them, it makes one of two
+machines, as network namespaces on this one (as root; others have one node). (The file is not called ray.py, because
+Python would then find it in place of Ray.) All three are measured in each round, and the figures are medians over the
+rounds, so that noise hits all alike. Ratios hold; absolute times are those of a busy machine.
+usage: ray_workers.py [rounds] [calls]
 """
 
 import asyncio
@@ -201,36 +202,44 @@ async def growth(run: Run) -> float:
     return memory() - before
 
 
-async def scale(engine: RayEngine, root: Path) -> None:
-    rows: list[list[str]] = []
-    first = 0.0
+async def scale(engine: RayEngine, root: Path) -> list[Target]:
+    rates: dict[int, float] = {}
     for replicas in (1, 2, 4):
         async with pool_on(engine, root, replicas) as pool:
-            run = through(pool, "spin", "turns", 20_000)
-            await run(128, 64)
-            _, taken = await run(2048, 64)
-            first = first or 2048 / taken
-            rows.append([str(replicas), f"{2048 / taken:,.0f}", f"{2048 / taken / first:.2f}"])
+            run = through(pool, "spin", "turns", 200_000)
+            await run(64, 64)
+            _, taken = await run(512, 64)
+            rates[replicas] = 512 / taken
     cores = len(os.sched_getaffinity(0))
     print_table(
-        f"Calls that use a processor for half a millisecond; this machine and its nodes share {cores} cores",
+        f"Calls that use a processor for some milliseconds; this machine and its nodes share {cores} cores",
         ["replicas", "calls /s", "× one replica"],
-        rows,
+        [[str(replicas), f"{rate:,.0f}", f"{rate / rates[1]:.2f}"] for replicas, rate in rates.items()],
     )
+    return [] if cores < 2 else [Target("two replicas, × one", rates[2] / rates[1], 1.5, at_least=True)]
 
 
-async def main(rounds: int = 5, calls: int = 2000) -> bool:
+async def measure_all(rounds: int = 5, calls: int = 2000) -> bool:
     engine = RayEngine(ClusterSettings(os.environ["RAY_ADDRESS"]), os.environ)
     with tempfile.TemporaryDirectory() as folder:
         try:
             targets = await compare(engine, Path(folder), rounds, calls)
-            await scale(engine, Path(folder))
+            targets += await scale(engine, Path(folder))
         finally:
             await engine.close()
     return print_targets(targets)
 
 
+def main(*counts: int) -> bool:
+    if "RAY_ADDRESS" in os.environ:
+        return asyncio.run(measure_all(*counts))
+    sys.path.append(str(Path(__file__).parents[1] / "examples" / "cluster"))
+    from machines import why_not
+    from small_cluster import RayCluster
+
+    with RayCluster(head_cpus=2 if why_not() else 0) as cluster, cluster.entered():
+        return asyncio.run(measure_all(*counts))
+
+
 if __name__ == "__main__":
-    if "RAY_ADDRESS" not in os.environ:
-        sys.exit("RAY_ADDRESS is not set: start a cluster (toolrun cluster head), and set its variables")
-    sys.exit(0 if asyncio.run(main(*map(int, sys.argv[1:]))) else 1)
+    sys.exit(0 if main(*map(int, sys.argv[1:])) else 1)

@@ -157,3 +157,36 @@ async def test_the_least_loaded_replica_gets_the_next_call(project: RayProject) 
             await until(lambda: sum(it.load for it in pool_of(runtime, "many").workers) == 4, "all run")
             assert [it.load for it in pool_of(runtime, "many").workers] == [2, 2]
             assert len({fields(await it)["machine"] for it in calls}) == 2
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("two_machines")
+async def test_the_replicas_of_an_edited_script_are_replaced_one_by_one_while_calls_are_answered(
+    project: RayProject,
+) -> None:
+    """Each has all CPUs of its machine, so that a new one fits only where an old one has ended."""
+    path = project.script("rolled", "effects = 'once'", replicas=2, resources={"CPU": 2})
+    answers: list[int] = []
+    is_over = asyncio.Event()
+    with project.cluster.entered():
+        async with project.open() as runtime:
+            await warm(runtime, "rolled", 2)
+            old = pool_of(runtime, "rolled")
+
+            async def caller() -> None:
+                while not is_over.is_set():
+                    result = await runtime.executor.execute("rolled", {"value": 0, "seconds": 0.01}, timeout=60)
+                    answers.append(fields(result)["value"])
+
+            callers = [asyncio.create_task(caller()) for _ in range(2)]
+            try:
+                path.write_text(path.read_text().replace('"value": value', '"value": value + 1000'))
+                await until(lambda: len(old.ready) < 2, "the first one ends")
+                seen = len(answers)
+                await until(lambda: len(answers) > seen, "the other one goes on")
+                await until(lambda: pool_of(runtime, "rolled") is not old and ready(runtime, "rolled") == 2, "the end")
+            finally:
+                is_over.set()
+                await asyncio.gather(*callers)
+    first = answers.index(1000)
+    assert answers[first:].count(0) <= 2, "those that ran when the calls went over to the new version"

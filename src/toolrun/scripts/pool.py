@@ -11,9 +11,9 @@ asked to cancel the call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from time import monotonic
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from toolrun.errors import CallError, SideEffects, UnavailableError, WorkerLostError
 from toolrun.json import JSON
@@ -36,6 +36,7 @@ from toolrun.scripts.request import Request
 logger = get_logger("toolrun.worker")
 
 _Ticket: TypeAlias = "asyncio.Future[PooledWorker]"
+T = TypeVar("T")
 
 
 class RetiredError(UnavailableError):
@@ -60,7 +61,7 @@ class Pool:
         self._make_spec = make_spec
         self._state: PoolState[PooledWorker, _Ticket] = PoolState(limits)
         self._acquire = self._state.acquire
-        self._starts: set[asyncio.Task[None]] = set()
+        self._starts: set[asyncio.Task[bool]] = set()
         self._ends: set[asyncio.Task[None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,6 +71,11 @@ class Pool:
     @property
     def workers(self) -> list[PooledWorker]:
         return list(self._state.workers)
+
+    @property
+    def ready(self) -> list[PooledWorker]:
+        """Those that get calls."""
+        return [it for it in self._state.workers if it.state is WorkerState.READY]
 
     def submit(self, request: Request) -> bool:
         """Send a request to a worker that is free now. False if none is. Raises UnavailableError if none will be."""
@@ -112,7 +118,7 @@ class Pool:
             self._drained = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._drained], timeout=drain)
         self._perform(self._state.end_all())
-        pending = [*self._starts, *self._ends]
+        pending: list[asyncio.Task[Any]] = [*self._starts, *self._ends]
         if pending:
             await asyncio.wait(pending, timeout=self.limits.grace + 5)
 
@@ -123,6 +129,20 @@ class Pool:
             worker.kill()
         else:
             self.worker_outdated(worker)
+
+    def freeze(self) -> None:
+        """Start no worker for a call any more: another pool is about to take over."""
+        self._state.freeze()
+
+    async def start_worker(self) -> bool:
+        """Start one that no call waits for, if there may be one more. False if it cannot be started."""
+        self._loop = self._loop or asyncio.get_running_loop()
+        if self._state.may_start():
+            self._state.starting += 1
+            start = self._keep(self._starts, self._start())
+            await asyncio.wait([start])
+            return not start.cancelled() and start.result()
+        return not self._state.is_closed
 
     def retire(self, on_end: Callable[[Pool], object] = lambda pool: None) -> None:
         """No new calls from now on, also not those that wait; each worker ends when its last call has.
@@ -196,15 +216,16 @@ class Pool:
         if is_drained and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    def _keep(self, tasks: set[asyncio.Task[None]], work: Awaitable[None]) -> None:
+    def _keep(self, tasks: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         tasks.add(task)
 
-        def on_done(_: asyncio.Task[None]) -> None:
+        def on_done(_: asyncio.Task[T]) -> None:
             tasks.discard(task)
             self._check_end()
 
         task.add_done_callback(on_done)
+        return task
 
     def _cancel_starts(self) -> None:
         for task in self._starts:
@@ -236,7 +257,8 @@ class Pool:
                 self._state.withdraw(ticket)
             raise
 
-    async def _start(self) -> None:
+    async def _start(self) -> bool:
+        """Whether there is a worker more."""
         worker: PooledWorker | None = None
         try:
             await asyncio.sleep(self._state.start_delay(monotonic()))
@@ -252,7 +274,7 @@ class Pool:
             self._perform(actions, self._start_failure(error))
             if worker is not None:
                 worker.kill()
-            return
+            return False
         except asyncio.CancelledError:
             self._state.start_cancelled(worker)
             if worker is not None:
@@ -260,6 +282,7 @@ class Pool:
             raise
         self._perform(self._state.started())
         self._schedule_idle_check()
+        return True
 
     def _start_failure(self, error: CallError | OSError) -> CallError:
         if isinstance(error, CallError):

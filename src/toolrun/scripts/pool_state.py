@@ -139,6 +139,7 @@ class PoolState(Generic[W, T]):
         self.starting = 0
         """Starts that were asked for and have neither succeeded nor failed."""
         self.is_closed = False
+        self._is_frozen = False
         self._concurrency = limits.concurrency
         self._wears = limits.wear
         self._spreads = limits.spreads
@@ -268,6 +269,15 @@ class PoolState(Generic[W, T]):
 
     # The pool.
 
+    def freeze(self) -> None:
+        """From now on calls start no worker, and wait for those that are there: another pool is about to take over."""
+        self._is_frozen = True
+
+    def may_start(self) -> bool:
+        """Whether there may be one more worker than those that are ready or on their way."""
+        ready = sum(1 for worker in self.workers if worker.state is WorkerState.READY)
+        return not self.is_closed and ready + self.starting < self.limits.max_workers
+
     def close(self) -> Actions[W, T]:
         """No new calls, and none that wait."""
         self.is_closed = True
@@ -296,9 +306,8 @@ class PoolState(Generic[W, T]):
 
     def _grow(self) -> Actions[W, T]:
         """Start a worker if those who wait are more than the workers on their way can serve."""
-        ready = sum(1 for worker in self.workers if worker.state is WorkerState.READY)
         is_short = len(self._waiting) > self.starting * self._concurrency
-        if is_short and not self.is_closed and ready + self.starting < self.limits.max_workers:
+        if is_short and not self._is_frozen and self.may_start():
             self.starting += 1
             return (StartWorker(),)
         return ()

@@ -64,3 +64,8 @@ def _missing(
     if given is True or asked is None or isinstance(asked, bool):
         return asked or None if given is not True else None
     return tuple(it for it in asked if given is False or it not in given) or None
+
+
+def granted_variables(name: str, config: Config) -> set[str]:
+    """The environment variables that are granted to all scripts, or to this one."""
+    return {*config.workers.variables, *granted(name, config).env}

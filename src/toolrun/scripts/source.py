@@ -5,8 +5,8 @@ cache, without starting anything.
 
 An edited file is noticed at the next call, which waits until the file is still: many programs save in place, and half a
 file may be a valid script without the function that is called, or with half of it. The workers get the content that was
-read then, not the path. Calls that run finish in the old workers. If a call cannot be started in a new version that may
-still be half a file, the file gets a little longer to change once more.
+read then, not the path. Calls that run finish in the old workers; on a cluster they are replaced in turn (`roll.py`).
+If a call cannot be started in a new version that may still be half a file, the file gets a little longer to change.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from toolrun.scripts.on_node import recipe
 from toolrun.scripts.pool import Pool
 from toolrun.scripts.pool_state import PoolLimits
 from toolrun.scripts.pooled_worker import NoPool, PooledWorker
+from toolrun.scripts.roll import roll
 from toolrun.scripts.script_process import script_process, worker_options
-from toolrun.scripts.script_sandbox import granted, script_policy
+from toolrun.scripts.script_sandbox import granted_variables, script_policy
 from toolrun.scripts.script_tool import ScriptTool
 from toolrun.scripts.script_version import Declared, Stamp, Version, read_stamped, stamp_of
 from toolrun.tools.effects import Effects
@@ -88,7 +89,9 @@ class Script:
         self._engine = services.engine_of(self.name)
         self.pool = self._new_pool(version)
         self.retired: set[Pool] = set()
-        """Those whose last calls have not ended."""
+        """Those whose last calls have not ended, and one that is about to take over."""
+        self._newest = version
+        self._roll: asyncio.Task[None] | None = None
         self._is_changing = self._must_be_read = False
         """Whether the file may be half saved; whether the version in use is older than the file."""
         self._news = asyncio.Event()
@@ -142,11 +145,9 @@ class Script:
             raise ConfigError(f"has no public function '{declared.verify}', which its header names in 'verify'")
         if not functions:
             raise ConfigError("has no public function that can be a tool")
-        tools = []
-        for about in functions:
-            name = name_of_function(self.name, about["name"])
-            tools.append(ScriptTool(self, name, about, declared, self._make_verifier(name, declared, found)))
-        return tools
+        named = [(name_of_function(self.name, about["name"]), about) for about in functions]
+        verifiers = [self._make_verifier(name, declared, found) for name, _ in named]
+        return [ScriptTool(self, *it, declared, verifier) for it, verifier in zip(named, verifiers, strict=True)]
 
     def _make_verifier(self, tool: str, declared: Declared, found: Description) -> ScriptTool | None:
         """What finds out whether a call of `tool` has acted: a function of the script, which no model sees."""
@@ -236,12 +237,30 @@ class Script:
         return True
 
     def _replace(self, version: Version) -> None:
-        if version.sha256 == self._version.sha256:
+        if version.sha256 == self._newest.sha256:
             return
         logger.info("%s was edited: the next calls use the new version", self.path)
+        self._newest, pool = version, self._new_pool(version)
+        if self._roll is not None:
+            self._roll.cancel()
+        if isinstance(self._engine, PlacingEngine):
+            self._roll = self._start(self._take_turns(version, pool))
+        else:
+            self._use(version, pool)
+
+    async def _take_turns(self, version: Version, pool: Pool) -> None:
+        self.retired.add(pool)
+        try:
+            await roll(self.pool, pool, lambda: self._use(version, pool))
+        finally:
+            if self.pool is not pool:  # it was edited again before this version was used
+                pool.retire(self.retired.discard)
+
+    def _use(self, version: Version, pool: Pool) -> None:
         self.retired.add(self.pool)
+        self.retired.discard(pool)
         self.pool.retire(self.retired.discard)
-        self._version, self.pool = version, self._new_pool(version)
+        self._version, self.pool = version, pool
         if self._is_described:
             self._is_described = False
             self._start(self._renew())
@@ -250,10 +269,11 @@ class Script:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _renew(self) -> None:
         """Offer the tools of the new version, and of the next one if it is edited again meanwhile."""
@@ -308,17 +328,17 @@ class Script:
         return Pool(self.name, self._engine, lambda: self._spec(version), limits)
 
     async def _spec(self, version: Version, *options: str) -> ProcessSpec:
-        services = self._services
         if isinstance(self._engine, PlacingEngine):
             return await self._place(self._engine, version, options)
-        policy = self._policy(version, await self._interpreter(version))
+        policy, sandboxes = self._policy(version, await self._interpreter(version)), self._services.sandboxes
         options = options or worker_options(version)
-        return await script_process(self.path, version, policy, self._variables(), options, services.sandboxes)
+        return await script_process(self.path, version, policy, self._variables(), options, sandboxes)
 
     async def _place(self, engine: PlacingEngine, version: Version, options: tuple[str, ...]) -> ProcessSpec:
         """The same on another machine, where its environment is made."""
         services = self._services
-        variables = {name: services.environ[name] for name in self._granted_variables() if name in services.environ}
+        granted = granted_variables(self.name, services.config)
+        variables = {name: services.environ[name] for name in granted if name in services.environ}
         wanted = recipe(
             self.path,
             version,
@@ -343,11 +363,8 @@ class Script:
 
     def _variables(self) -> dict[str, str]:
         """Where programs and home are, the locale, and what is granted to all scripts or to this one."""
-        return child_environment(self._services.environ, self._granted_variables().__contains__)
-
-    def _granted_variables(self) -> set[str]:
         config = self._services.config
-        return {*config.workers.variables, *granted(self.name, config).env}
+        return child_environment(self._services.environ, granted_variables(self.name, config).__contains__)
 
     async def _interpreter(self, version: Version) -> Path:
         requirements, environments = version.requirements, self._services.environments
