@@ -23,6 +23,11 @@ _MAX_FOLDED: Final = 200
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def cut(text: str, limit: int) -> str:
+    """The text in at most `limit` characters, of which the last says if there were more."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def show(value: object, limit: int = 80) -> str:
     """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds."""
     text = ""
@@ -31,7 +36,7 @@ def show(value: object, limit: int = 80) -> str:
         for chunk in encoder.iterencode(value):
             text += chunk[: limit + 1]
             if len(text) > limit:
-                text = text[: limit - 1] + "…"
+                text = cut(text, limit)
                 break
     except ValueError:  # an integer of more than 4300 digits
         text = f"{text[: limit - 1]}…"
@@ -59,7 +64,7 @@ def shown_name(name: object) -> str:
     """The name of a tool, as far as it can be shown: a caller may send anything."""
     if type(name) is not str:
         return show(name)
-    short = name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
+    short = cut(name, _MAX_SHOWN_NAME)
     return short if short.isascii() else printable(short)
 
 

@@ -40,7 +40,7 @@ from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.result import normalise
 from toolrun.runtime import Runtime
-from toolrun.text import one_line
+from toolrun.text import cut, one_line
 from toolrun.tools.context import Call
 
 _STDIN: Final = 0
@@ -154,7 +154,7 @@ class ApprovalPrompt:
         about = one_line(request.description.strip().partition("\n")[0])
         _print_lines([f"{number}{one_line(request.tool)}{origin}"], "yellow", indent=0)
         if about:
-            _print_lines([about if len(about) <= _LONGEST else f"{about[:_LONGEST]}…"], indent=2)
+            _print_lines([cut(about, _LONGEST)], indent=2)
         _print_lines([f"You are asked because: {one_line(request.reason)}"], indent=2)
         lines = question.lines(request.arguments)
         if lines:

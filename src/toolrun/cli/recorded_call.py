@@ -138,8 +138,3 @@ def how_answered(approval: StoredApproval, *, with_time: bool = False) -> str:
     why = f": {approval.comment}" if approval.comment else ""
     when = f" at {time_of(approval.answered_at)}" if with_time else ""
     return f"{verdict}{scopes.get(approval.scope or '', '')}{changed} by {who}{when}{why}"
-
-
-def cut(text: str | None, limit: int) -> str:
-    text = "" if text is None else text
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

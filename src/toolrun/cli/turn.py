@@ -25,6 +25,7 @@ from toolrun.journal.history import PastConversation, open_history
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
+from toolrun.text import cut
 from toolrun.tools.context import Progress
 
 if TYPE_CHECKING:
@@ -207,5 +208,4 @@ def _key(call: ToolCall) -> tuple[str, str]:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return cut(" ".join(text.split()), _LONGEST)

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
+from toolrun.text import cut
+
 _DEFAULT_PORTS: Final = frozenset({80, 443})
 _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::(.*))?")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
@@ -198,7 +200,7 @@ def _is_ipv4(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 100 else f"{text[:100]}…")
+    return repr(cut(text, 100))
 
 
 def is_host_pattern(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from toolrun.json import JSON, JSONDecodeError, loads
+from toolrun.text import cut
 
 _FIRST: Final = 80
 """Characters of the first question to show."""
@@ -46,5 +47,4 @@ def _words_of(message: str | None) -> str:
     content = data.get("content") if isinstance(data, dict) else None
     if isinstance(content, list):
         content = " ".join(str(it.get("text", "")) for it in content if isinstance(it, dict))
-    words = " ".join(str(content or "").split())
-    return words if len(words) <= _FIRST else f"{words[: _FIRST - 1]}…"
+    return cut(" ".join(str(content or "").split()), _FIRST)

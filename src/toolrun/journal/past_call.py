@@ -10,6 +10,7 @@ from toolrun.journal.call_record import MORE
 from toolrun.journal.history import PastCall
 from toolrun.json import JSON, JSONDecodeError, dumps, loads
 from toolrun.redaction import HIDDEN
+from toolrun.text import cut
 
 
 def arguments_of(
@@ -55,5 +56,4 @@ def doubt_of(call: PastCall) -> str:
         case None | "host_lost":
             return "the program that ran it died"
         case _:
-            said = call.error or ""
-            return f"it failed and may have acted: {said if len(said) <= 80 else f'{said[:79]}…'}"
+            return f"it failed and may have acted: {cut(call.error or '', 80)}"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolrun.json import JSON, Schema
-from toolrun.schema.explain import MAX_OPTIONS, cut, properties_of
+from toolrun.schema.explain import MAX_OPTIONS, MAX_SHOWN, properties_of
 from toolrun.schema.value import local_reference
-from toolrun.text import printable, show
+from toolrun.text import cut, printable, show
 
 _MAX_LEVELS = 8
 _MAX_LABELS = 200
@@ -46,13 +46,13 @@ def _collect(schema: Schema, root: Schema, parameters: dict[str, JSON], required
 
 def _line(name: str, schema: JSON, is_required: bool, root: Schema) -> str:
     rules = schema if isinstance(schema, dict) else {}
-    notes = [cut(_Labels(root).of(schema, 0))]
+    notes = [cut(_Labels(root).of(schema, 0), MAX_SHOWN)]
     if is_required:
         notes.append("required")
     if "default" in rules:
         notes.append(f"default {show(rules['default'])}")
     text = rules.get("description")
-    about = cut(" ".join(text.split())) if isinstance(text, str) else ""
+    about = cut(" ".join(text.split()), MAX_SHOWN) if isinstance(text, str) else ""
     return printable(f"  {name} ({', '.join(notes)}){': ' if about else ''}{about}")
 
 

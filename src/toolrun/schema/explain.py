@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolrun.json import JSON, Schema
 from toolrun.schema.names import lookalikes
 from toolrun.schema.value import join, type_of
-from toolrun.text import close_names, plural, printable, show
+from toolrun.text import close_names, cut, plural, printable, show
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -37,7 +37,7 @@ _MAX_LEVELS = 8
 _MAX_COMPARING = 50_000
 """The effort of finding out which name was meant, for each problem: less than 2 ms."""
 _MAX_TEXTS = 200
-_MAX_TEXT = 300
+MAX_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,6 @@ def _got(value: JSON) -> str:
     return f"got {show(value)} ({type_of(value)})"
 
 
-def cut(text: str) -> str:
-    """The text in at most 300 characters."""
-    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
-
-
 def _one_of(kind: Any, value: JSON) -> str:
     if len(kind.options) == 1:
         return f"must be {show(kind.options[0])}, got {show(value)}"
@@ -185,7 +180,7 @@ def _fault(error: ValidationError, base: _Path, effort: int) -> _Fault:
 
 def _phrase(kind: Any, value: JSON, message: str) -> str:
     phrase = _PHRASES.get(type(kind).__name__)
-    return printable(phrase(kind, value) if phrase else f"is not valid: {cut(message)}")
+    return printable(phrase(kind, value) if phrase else f"is not valid: {cut(message, MAX_SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolrun.hidden_characters import reveal
 from toolrun.json import JSON, dumps
-from toolrun.text import show
+from toolrun.text import cut, show
 from toolrun.trust.definition_text import cut_schema, cut_text
 
 _ORDER: Final = ("name", "title", "description", "annotations", "inputSchema", "outputSchema", "server")
@@ -59,7 +59,7 @@ def readable_difference(before: PinnedDefinition, after: PinnedDefinition) -> st
 
     old, new = list(_lines(before.said)), list(_lines(after.said))
     difference = difflib.unified_diff(old, new, "agreed to", "now", n=_CONTEXT, lineterm="")
-    lines = [reveal(it if it[:1] in "+-" else show_line(it, _MAX_LINE)) for it in difference]
+    lines = [reveal(it if it[:1] in "+-" else cut(it, _MAX_LINE)) for it in difference]
     return "\n".join(lines) or "(the difference is in a part that is too long to be kept)"
 
 
@@ -67,13 +67,9 @@ def short_difference(before: PinnedDefinition, after: PinnedDefinition) -> str:
     """The first lines that differ, for a log."""
     whole = readable_difference(before, after).split("\n")
     lines = [it for it in (whole[2:] or whole) if it[:1] in "+-("]
-    shown = [show_line(it, _SHORT_LINE) for it in lines[:_SHORT_LINES]]
+    shown = [cut(it, _SHORT_LINE) for it in lines[:_SHORT_LINES]]
     more = len(lines) - _SHORT_LINES
     return "\n".join([*shown, *([f"… and {more} more lines"] if more > 0 else [])])
-
-
-def show_line(line: str, limit: int) -> str:
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def _lines(said: Mapping[str, JSON]) -> Iterator[str]:

@@ -12,6 +12,8 @@ import math
 from fractions import Fraction
 from typing import TypeAlias, TypeGuard
 
+from toolrun.text import cut
+
 Number: TypeAlias = int | Fraction | float | complex
 Real: TypeAlias = int | Fraction | float
 
@@ -96,8 +98,7 @@ def literal(text: str) -> Number:
 
 
 def _refuse_literal(text: str) -> Number:
-    shown = text if len(text) <= 30 else text[:30] + "…"
-    raise CalculationError(f"The number {shown} cannot be represented", "Use numbers between 1e-307 and 1e308.")
+    raise CalculationError(f"The number {cut(text, 30)} cannot be represented", "Use numbers between 1e-307 and 1e308.")
 
 
 def real(value: Number, what: str) -> Real:

@@ -12,7 +12,7 @@ from toolrun.cli.argument_pairs import read_pairs
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
-from toolrun.cli.recorded_call import cut, how_answered, journal_path, past_calls, time_of
+from toolrun.cli.recorded_call import how_answered, journal_path, past_calls, time_of
 from toolrun.errors import JournalError, UsageError
 from toolrun.execution.approval import Allow, Answer, Deny, Scope
 from toolrun.journal.approval_row import StoredApproval
@@ -20,7 +20,7 @@ from toolrun.journal.settlement import person
 from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.redaction import Redactor
 from toolrun.runtime import open_journal, read_config
-from toolrun.text import one_line
+from toolrun.text import cut, one_line
 from toolrun.trust.approvals import Approvals
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform
-from toolrun.cli.recorded_call import cut, find_call, past_calls, time_of
+from toolrun.cli.recorded_call import find_call, past_calls, time_of
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import show_id
 from toolrun.journal.history import PastCall
@@ -23,6 +23,7 @@ from toolrun.journal.verification import Finding, Verdict, can_verify
 from toolrun.json import JSON
 from toolrun.result import ToolResult, normalise, render
 from toolrun.runtime import Runtime, open_journal, read_config
+from toolrun.text import cut
 
 _VERIFIED = {
     Verdict.DONE: "is settled: it happened",
@@ -190,4 +191,4 @@ def _row(call: PastCall, may_act: bool) -> tuple[str, ...]:
     known = f"{doubt_of(call)}, and it may still act" if may_act else doubt_of(call)
     if call.parent is not None:
         known = f"{known} (part of {show_id(call.parent)})"
-    return (call.shown_id, time_of(call.at), call.tool, known, cut(call.arguments, 80))
+    return (call.shown_id, time_of(call.at), call.tool, known, cut(call.arguments or "", 80))

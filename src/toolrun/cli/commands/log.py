@@ -13,11 +13,12 @@ from toolrun.cli.completers import tool_names
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, Output, claim_stdout, complain
-from toolrun.cli.recorded_call import Moment, cut, duration_of, gap_of, outcome_of, past_calls, time_of
+from toolrun.cli.recorded_call import Moment, duration_of, gap_of, outcome_of, past_calls, time_of
 from toolrun.errors import ErrorKind, UsageError
 from toolrun.journal.call_record import CallState
 from toolrun.journal.history import Gap, History, PastCall
 from toolrun.json import JSON
+from toolrun.text import cut
 
 _Conditions: TypeAlias = dict[str, str | int | bool | None]
 _POLL: Final = 0.25
@@ -172,6 +173,6 @@ def _row(history: History, call: PastCall) -> tuple[str, ...]:
         call.tool,
         outcome_of(call, is_running=history.is_running(call)),
         duration_of(call.run_us),
-        cut(call.arguments, _WIDTH),
+        cut(call.arguments or "", _WIDTH),
         cut(" ".join((call.error or call.result or "").splitlines()), _WIDTH),
     )

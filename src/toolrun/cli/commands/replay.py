@@ -15,7 +15,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, terminal_safe
-from toolrun.cli.recorded_call import cut, duration_of, find_call, outcome_of, past_calls
+from toolrun.cli.recorded_call import duration_of, find_call, outcome_of, past_calls
 from toolrun.cli.status_line import status_line
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import CallState, read_id
@@ -24,6 +24,7 @@ from toolrun.journal.past_call import arguments_of
 from toolrun.json import JSON
 from toolrun.result import render
 from toolrun.runtime import Runtime
+from toolrun.text import cut
 from toolrun.tools.effects import Effects
 
 _UNKNOWN: Final[Mapping[str | None, str]] = {

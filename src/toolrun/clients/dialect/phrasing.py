@@ -8,7 +8,7 @@ from typing import Final
 
 from toolrun.clients.dialect.simple_schema import SimpleSchema
 from toolrun.json import JSON
-from toolrun.text import show
+from toolrun.text import cut, show
 
 _MAX_VALUES: Final = 50
 _MAX_EXPRESSION: Final = 1000
@@ -78,14 +78,14 @@ def type_expression(schema: SimpleSchema) -> str:
 
     `integer (0 to 10)`, `"fast" | "slow"`, `{x: number, y?: array of string}`
     """
-    return _cut(_type_expression(schema))
+    return cut(_type_expression(schema), _MAX_EXPRESSION)
 
 
 def variants_phrase(schemas: tuple[SimpleSchema, ...]) -> str:
     """A group of variants in one phrase: only the names of the properties, and the values of an `enum`."""
     if all(not schema.properties for schema in schemas):
         return f"needs {' or '.join(' and '.join(map(_name, schema.required)) or 'none of them' for schema in schemas)}"
-    return _cut(f"one of: {' or '.join(dict.fromkeys(map(_outline, schemas)))}")
+    return cut(f"one of: {' or '.join(dict.fromkeys(map(_outline, schemas)))}", _MAX_EXPRESSION)
 
 
 def _type_expression(schema: SimpleSchema) -> str:
@@ -155,10 +155,6 @@ def _member(name: str, schema: SimpleSchema) -> str:
 def _enum_expression(values: tuple[JSON, ...]) -> str:
     shown = " | ".join(show(value) for value in values[:_MAX_VALUES])
     return shown if len(values) <= _MAX_VALUES else f"{shown} | … ({len(values)} in all)"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_EXPRESSION else f"{text[: _MAX_EXPRESSION - 1]}…"
 
 
 def _name(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from toolrun.json import loads
 from toolrun.mcp.client.json_rpc import TransportError
-from toolrun.text import printable, visible
+from toolrun.text import cut, printable, visible
 
 _REFUSALS: Final = {
     401: "sign in needed",
@@ -153,5 +153,4 @@ def _status(status: int) -> str:
 
 def _line(text: str, limit: int) -> str:
     """One line that can be shown."""
-    line = visible(printable(" ".join(text.split())))
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return cut(visible(printable(" ".join(text.split()))), limit)

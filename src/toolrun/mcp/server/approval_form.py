@@ -14,7 +14,7 @@ from typing import Any, Final
 from toolrun.execution.approval import Allow, Answer, ApprovalRequest, Deny, Scope
 from toolrun.json import JSON, dumps
 from toolrun.schema.reading import RepeatedKeyError, read_json
-from toolrun.text import one_line
+from toolrun.text import cut, one_line
 
 ALLOW_ONCE: Final = "allow once"
 ALLOW_ALWAYS: Final = "allow always"
@@ -130,5 +130,4 @@ def _shown_json(arguments: Mapping[str, JSON]) -> tuple[str, bool]:
 
 
 def _short(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _MAX_NAME else f"{line[:_MAX_NAME]}…"
+    return cut(one_line(text), _MAX_NAME)
