@@ -142,7 +142,7 @@ class Runtime:
         redactor = Redactor(self.config.secrets.values())
         opening = open_telemetry(content=self.config.telemetry.content, redactor=redactor)
         telemetry = self.executor.tracer = await stack.enter_async_context(opening)
-        self.executor.add_observer(telemetry)
+        self.executor.observers.add(telemetry)
 
     @property
     def _program(self) -> str:

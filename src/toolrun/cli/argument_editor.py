@@ -21,6 +21,7 @@ import click
 from toolrun.cli.argument_pairs import parse_pairs
 from toolrun.errors import UsageError
 from toolrun.json import JSON
+from toolrun.processes.engine import describe_exit
 
 _ENDING: Final = 2.0
 """Seconds for an editor to end by itself when it is no longer wanted."""
@@ -61,7 +62,7 @@ async def _edit_in(editor: str, text: str, terminal: int) -> str:
         with _kept_modes(terminal):
             code = await _run(editor, str(path))
         if code:
-            raise UsageError(f"the editor ended with exit code {code}: {editor}")
+            raise UsageError(f"the editor {describe_exit(code)}: {editor}")
         return _text_of(path)
 
 

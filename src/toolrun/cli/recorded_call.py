@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -138,3 +139,14 @@ def how_answered(approval: StoredApproval, *, with_time: bool = False) -> str:
     why = f": {approval.comment}" if approval.comment else ""
     when = f" at {time_of(approval.answered_at)}" if with_time else ""
     return f"{verdict}{scopes.get(approval.scope or '', '')}{changed} by {who}{when}{why}"
+
+
+def pretty_lines(text: str | None) -> list[str]:
+    """Recorded arguments or a recorded result, as a person reads them."""
+    if text is None:
+        return []
+    try:
+        value = json.loads(text)
+    except ValueError:  # an error, or a text that was cut
+        return text.splitlines()
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)).splitlines()

@@ -213,13 +213,6 @@ class ToolExecutor:
         """The tool of that name, ready to run; a call would find the same. Raises CallError."""
         return await self._find(name, None)
 
-    def add_observer(self, observer: Observer) -> None:
-        """Tell one more observer of the calls from now on."""
-        if type(observer).call_started is not Observer.call_started:
-            self._on_started.append(observer.call_started)
-            self._is_observed = True
-        self._on_finished.append(observer.call_finished)
-
     def health(self) -> Health:
         from toolrun.execution.health import Health  # few programs ask
 

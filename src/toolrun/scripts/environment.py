@@ -60,6 +60,7 @@ from types import MappingProxyType
 from typing import IO, Any, Final, ParamSpec
 
 from toolrun.errors import SideEffects, UnavailableError
+from toolrun.processes.engine import describe_exit
 from toolrun.regular_file import UnsuitableFileError, read_regular_file
 from toolrun.scripts.interpreter import base_interpreter, is_met, platform_tag
 from toolrun.scripts.pep723 import read_block, read_metadata
@@ -375,7 +376,7 @@ def _subject(requirements: Requirements) -> str:
 def _explain(requirements: Requirements, outcome: UvResult) -> str:
     said = readable(outcome.messages)
     if outcome.code < 0:
-        advice = f"uv was killed (signal {-outcome.code}). If the machine is short of memory, free some; then try again"
+        advice = f"uv {describe_exit(outcome.code)}. If the machine is short of memory, free some; then try again"
     elif outcome.code in (126, 127):  # the shell's own
         advice = "uv cannot be started. Install it anew: python -m pip install --force-reinstall uv"
     else:

@@ -15,7 +15,7 @@ from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, terminal_safe
-from toolrun.cli.recorded_call import duration_of, find_call, outcome_of, past_calls
+from toolrun.cli.recorded_call import duration_of, find_call, outcome_of, past_calls, pretty_lines
 from toolrun.cli.status_line import status_line
 from toolrun.errors import CallError, UsageError
 from toolrun.journal.call_record import CallState, read_id
@@ -120,15 +120,7 @@ def _change(before: str, after: str) -> str:
 def _difference(title: str, before: str | None, after: str | None, withheld: str | None = None) -> list[str]:
     if before == after:
         return [] if after is None else [f"  {title}: the same{_UNKNOWN.get(withheld, '')}"]
-    lines = [*difflib.unified_diff(_pretty(before), _pretty(after), lineterm="", n=2)][2:]  # without the file names
+    lines = [*difflib.unified_diff(pretty_lines(before), pretty_lines(after), lineterm="", n=2)][
+        2:
+    ]  # without the file names
     return [f"  {title}:", *(f"    {line}" for line in lines)]
-
-
-def _pretty(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    try:
-        value = json.loads(text)
-    except ValueError:  # an error, or a text that was cut
-        return text.splitlines()
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)).splitlines()

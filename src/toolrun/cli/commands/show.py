@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import click
@@ -16,6 +15,7 @@ from toolrun.cli.recorded_call import (
     how_answered,
     outcome_of,
     past_calls,
+    pretty_lines,
     settle_command,
     time_of,
 )
@@ -119,7 +119,7 @@ def _body(call: PastCall, edited: str | None, options: Options) -> list[str]:
     }
     for title, text in parts.items():
         if text is not None:
-            lines += ["", title, *(f"  {line}" for line in _pretty(text).splitlines())]
+            lines += ["", title, *(f"  {line}" for line in pretty_lines(text))]
     if call.has_key and not call.has_answer and "done" in (call.state, call.settled_as):
         lines += [
             "",
@@ -131,11 +131,3 @@ def _body(call: PastCall, edited: str | None, options: Options) -> list[str]:
         reason = "Secrets in the arguments are hidden" if call.withheld == "hidden" else "The arguments are cut"
         lines += ["", f"{reason}, so they cannot be run again as they stand here."]
     return lines
-
-
-def _pretty(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
+from toolrun.processes.engine import describe_exit
 from toolrun.processes.tag import TAG
 from toolrun.processes.watchdog import kill_tagged
 from toolrun.version import __version__
@@ -108,7 +109,7 @@ class ReplicaActor:
         if is_stopped:
             return f"was killed: it gave no sign of life for {self._lease:g} s"
         last = f" ({' / '.join(self._tail)})" if self._tail else ""
-        return (f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}") + last
+        return describe_exit(code) + last
 
     def _follow(self, process: subprocess.Popen[bytes]) -> bool:
         """Until the replica ends, or is to be killed: whether that is so."""

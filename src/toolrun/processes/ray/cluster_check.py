@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from toolrun.processes.engine import describe_exit
+
 _CONNECT: Final = 3.0
 _PROBE: Final = 30.0
 _TOKEN_VARIABLES: Final = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE")
@@ -76,4 +78,4 @@ def _word(probe: subprocess.Popen[str]) -> str:
         probe.kill()
         probe.communicate()
         return "error no answer"
-    return output.strip() or f"error the probe ended with code {probe.returncode}"
+    return output.strip() or f"error the probe {describe_exit(probe.returncode)}"

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from toolrun.config.model import Permissions
+from toolrun.processes.engine import describe_exit
 from toolrun.processes.sandbox.command import worker_command, worker_plan
 from toolrun.processes.sandbox.policy import STANDARD, Policy, ProjectPaths, interpreter_roots, make_policy
 from toolrun.version import __version__
@@ -157,7 +158,7 @@ def try_rung(rung: str) -> str:
     if result.returncode == 0 and result.stdout == b"toolrun\n":
         return ""
     lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1][:200] if lines else f"it ended with code {result.returncode}"
+    return lines[-1][:200] if lines else f"it {describe_exit(result.returncode)}"
 
 
 def _sample(project: Path) -> Policy:
