@@ -90,6 +90,16 @@ def test_a_contract_about_a_room_places_every_file_of_it(contract: dict[str, Any
         assert contract["exhaustive"]
 
 
+def test_every_package_with_more_than_three_files_has_a_contract() -> None:
+    """A folder of three shows at a glance who imports whom."""
+    files = Counter(module_of(path).rpartition(".")[0] for path in FILES if path.name != "__init__.py")
+    layered = {room for contract in contracts() for room in contract.get("containers", ())}
+    independent = {
+        name.removesuffix(".*") for it in contracts() if it["type"] == "independence" for name in it["modules"]
+    }
+    assert {package for package, number in files.items() if number > 3} <= layered | independent
+
+
 @pytest.mark.parametrize("path", sorted((PACKAGE / "worker").rglob("*.py")), ids=lambda path: path.name)
 def test_the_worker_needs_only_the_standard_library(path: Path) -> None:
     """It runs in the environment of a script. A package that may be there is imported inside a `try` or a function."""
