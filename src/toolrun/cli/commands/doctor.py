@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import platform
@@ -28,6 +27,7 @@ from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.recorded_call import gap_of
+from toolrun.cli.sandbox_checks import permission_checks, sandbox_check
 from toolrun.cli.summary import relative
 from toolrun.config.model import Config, Permissions, ToolSettings
 from toolrun.errors import ConfigError
@@ -36,10 +36,8 @@ from toolrun.journal.history import open_history
 from toolrun.journal.housekeeping import MIN_FREE
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.tool_names import settings_names
-from toolrun.processes.sandbox.policy import OFF
-from toolrun.processes.sandbox.system_support import RUNGS, SystemSupport, find_support
+from toolrun.processes.sandbox.system_support import find_support
 from toolrun.runtime import Runtime, read_config
-from toolrun.scripts.script_sandbox import granted, script_level, ungranted
 from toolrun.scripts.uv import clean_variables
 from toolrun.sources.catalog import DeclaredTool
 from toolrun.sources.load_problem import LoadProblem
@@ -126,8 +124,8 @@ def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
             *_handlers(runtime),
             *_packages(runtime),
             *_scripts(runtime, options),
-            _sandbox(config.workers.sandbox_required, await asyncio.to_thread(find_support, cache)),
-            *_permissions(runtime),
+            sandbox_check(config.workers.sandbox_required, await asyncio.to_thread(find_support, cache)),
+            *permission_checks(runtime),
             *await asyncio.to_thread(cluster_checks, config),
             *_servers(runtime, options),
             *_definitions(runtime),
@@ -207,48 +205,6 @@ def _scripts(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
             yield DoctorCheck(WARNING, "script", f"{path}: its environment does not exist yet", advice)
         else:
             yield DoctorCheck(OK, "script", f"{path}: environment {environment.parents[1]}")
-
-
-def _sandbox(required: str, support: SystemSupport) -> DoctorCheck:
-    """What enforces the sandbox of scripts on this system, what it leaves open, and why it is not more."""
-    about = f"{support.rung} (Landlock {support.abi})" if support.abi else support.rung
-    more = [f"gap: {gap}" for gap in support.gaps()]
-    more += [f"{rung} does not work here: {reason}" for rung, reason in support.refused.items()]
-    if RUNGS.index(support.rung) < RUNGS.index(required):
-        about = f"{about}, but toolrun.toml requires {required}: no sandboxed script runs"
-        advice = f"allow {required} on this system, or change [workers] sandbox_required"
-        return DoctorCheck(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
-    if support.gaps():
-        advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
-        return DoctorCheck(WARNING, "sandbox", "\n".join([about, *more]), advice)
-    return DoctorCheck(OK, "sandbox", "\n".join([about, *more]))
-
-
-def _permissions(runtime: Runtime) -> Iterator[DoctorCheck]:
-    """The sandbox of each script, and what the script asks for in vain."""
-    config = runtime.config
-    for script in runtime.scripts:
-        path, level = relative(script.path, config.root), script_level(script.name, script.declared, config)
-        lines = _lines(granted(script.name, config), ungranted(script.declared, script.name, config))
-        if lines:
-            message = f"{path}: {level}; it asks for {', '.join(lines)}, which toolrun.toml does not grant"
-            advice = "\n".join(
-                ["to grant it, write in toolrun.toml:", section("tool", script.name, "permissions"), *lines.values()]
-            )
-            yield DoctorCheck(WARNING, "sandbox", message, advice)
-        else:
-            yield DoctorCheck(OK, "sandbox", f"{path}: {level}{'; it can do whatever you can' if level == OFF else ''}")
-
-
-def _lines(given: Permissions, missing: Permissions) -> dict[str, str]:
-    """What is missing as lines of toolrun.toml, by key. A list also has what is given already."""
-    lines: dict[str, str] = {}
-    for key in ("net", "read", "write", "run", "env"):
-        value, known = getattr(missing, key), getattr(given, key)
-        if value:
-            both = [*known, *value] if isinstance(known, tuple) and isinstance(value, tuple) else value
-            lines[key] = f"{key} = {json.dumps(both, ensure_ascii=False)}"  # in TOML the same
-    return lines
 
 
 def _servers(runtime: Runtime, options: Options) -> Iterator[DoctorCheck]:
