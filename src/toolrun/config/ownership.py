@@ -19,6 +19,8 @@ from typing import Final
 
 from toolrun.errors import ConfigError
 
+PROJECT_FOLDER: Final = ".toolrun"
+"""Beside a configuration: what toolrun remembers of the project."""
 SAFE_DIRECTORY: Final = "TOOLRUN_SAFE_DIRECTORY"
 """The variable with directories in which everything is trusted, `:` between them; `*` stands for all."""
 _ROOT: Final = 0
@@ -118,19 +120,32 @@ def find_fault(path: Path, user: User, root: Path | None = None) -> Fault | None
 def check_found(path: Path, environ: Mapping[str, str]) -> None:
     """Raises ConfigError, with all ways out, for a configuration that was found and is not the user's own."""
     user = current_user(environ)
-    fault = None if user is None else find_fault(path, user)
+    fault = None if user is None else find_fault(path, user) or _find_planted_memory(path.parent, user, environ)
     if user is None or fault is None:
         return
+    is_memory = fault.place.name == PROJECT_FOLDER
     remedies = [
         f"name it: --config {_quoted(path)}",
         f"trust its folder: export {SAFE_DIRECTORY}={_quoted(path.parent)}",
-        f"make it yours alone: {_mend(fault, user)}",
+        f"do without what is in it: rm -r {_quoted(fault.place)}"
+        if is_memory
+        else f"make it yours alone: {_mend(fault, user)}",
     ]
     listed = "".join(f"\n- {remedy}" for remedy in remedies)
     raise ConfigError(
         f"{path} is not used: {_words(fault, path, user)}. Nobody named this file, toolrun found it, and it could run "
         f"what others want. If you trust it, do one of these:{listed}"
     )
+
+
+def _find_planted_memory(root: Path, user: User, environ: Mapping[str, str]) -> Fault | None:
+    """What is wrong with the folder in which toolrun remembers what was agreed to.
+
+    Where others can add files, as in /tmp, somebody else may have made it, with answers in it that nobody has given.
+    """
+    memory = root / PROJECT_FOLDER
+    is_there = os.path.lexists(memory)
+    return find_fault(memory, user) if is_there and others_may_add(root, environ) else None
 
 
 def refusal(path: Path, root: Path, config: Path | None, environ: Mapping[str, str]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
-PROJECT_FOLDER: Final = ".toolrun"
+from toolrun.config.ownership import PROJECT_FOLDER
 
 
 def make_private_folder(folder: Path) -> None:

@@ -305,3 +305,23 @@ async def test_modules_are_not_imported_from_a_folder_to_which_others_can_add(
     async with Runtime.open() as runtime:
         [problem] = runtime.problems
     assert "No module named 'planted_by_others'" in problem.message
+
+
+def test_what_somebody_else_has_put_beside_a_configuration_is_no_memory_of_ours(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder such as /tmp others can make `.toolrun`, with answers and definitions that nobody has agreed to."""
+    (project / "toolrun.toml").chmod(0o644)
+    (project / ".toolrun").mkdir()
+    found = project / "toolrun.toml"
+    project.chmod(0o1777)
+    check_found(found, {})
+    planted = os.stat_result((FOLDER | 0o755, 1, 1, 1, STRANGER, SHARED, 0, 0, 0, 0))
+    lstat = Path.lstat
+    monkeypatch.setattr(Path, "lstat", lambda path: planted if path.name == ".toolrun" else lstat(path))
+    with pytest.raises(ConfigError) as refused:
+        check_found(found, {})
+    assert f"{found} is not used: the folder {project / '.toolrun'} belongs to" in str(refused.value)
+    assert f"do without what is in it: rm -r {project / '.toolrun'}" in str(refused.value)
+    project.chmod(0o755)  # then its owner has made it, or let somebody make it
+    check_found(found, {})
