@@ -8,5 +8,5 @@ from toolrun.runtime import Runtime
 
 
 def mcp_server(runtime: Runtime) -> McpServer:
-    reader = ResourceReader(runtime.servers) if runtime.servers else None
+    reader = ResourceReader(runtime.servers, runtime.config.trust.max_description) if runtime.servers else None
     return McpServer(runtime.manager, runtime.executor, runtime.ready, runtime.config.serve, reader)

@@ -10,16 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from toolrun.config.model import TrustSettings
 from toolrun.errors import CallError
 from toolrun.logger import get_logger
 from toolrun.mcp.call_result import ForwardedError
 from toolrun.mcp.client.json_rpc import METHOD_NOT_FOUND, BadAnswerError, LostError, Result, RpcError, TransportError
 from toolrun.mcp.client.supervisor import Supervisor
+from toolrun.trust.definition_text import clean_text
 
 logger = get_logger("toolrun.mcp")
 
 _INTERNAL_ERROR: Final = -32603
 _MAX_PAGES: Final = 100
+_TEXTS: Final = ("name", "title", "description")
 
 Named = list[tuple[str, dict[str, Any]]]
 """Things that servers list, each with the name of its server."""
@@ -28,8 +31,10 @@ Named = list[tuple[str, dict[str, Any]]]
 class ResourceReader:
     """The resources of all servers."""
 
-    def __init__(self, supervisors: Sequence[Supervisor]) -> None:
+    def __init__(self, supervisors: Sequence[Supervisor], limit: int = TrustSettings().max_description) -> None:
+        """`limit` is that of a description."""
         self._supervisors = supervisors
+        self._limit = limit
 
     @property
     def has_resources(self) -> bool:
@@ -79,7 +84,12 @@ class ResourceReader:
     async def _list_all(self, method: str, key: str) -> Named:
         found = await asyncio.gather(*(self._list(it, method, key) for it in self._supervisors))
         named = zip(self._supervisors, found, strict=True)
-        return [(supervisor.name, one) for supervisor, part in named for one in part]
+        return [(supervisor.name, self._cleaned(one)) for supervisor, part in named for one in part]
+
+    def _cleaned(self, listed: dict[str, Any]) -> dict[str, Any]:
+        """What models read of it, as with tools."""
+        texts = {key: clean_text(it, self._limit) for key in _TEXTS if isinstance(it := listed.get(key), str)}
+        return {**listed, **texts}
 
     async def _list(self, supervisor: Supervisor, method: str, key: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = []

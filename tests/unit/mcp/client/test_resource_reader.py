@@ -156,6 +156,17 @@ async def test_all_pages_of_all_servers_are_listed_and_what_is_no_entry_is_left_
     assert [it for it, _ in one.channel.sent].count(method) == 3
 
 
+async def test_what_models_read_of_a_resource_hides_nothing_and_has_a_limit() -> None:
+    server = Server("one")
+    listed = {"uri": "x:/\u200b", "name": "n\U000e0041", "title": "t\u202e", "description": "d\x1b[8m" + "d" * 20}
+    server.pages["resources"] = server.pages["resourceTemplates"] = [[listed]]
+    ours = ResourceReader([await server.open()], 10)  # type: ignore[list-item]  # what it needs of a supervisor
+    for listing in (ours.list_resources(), ours.list_templates()):
+        [(_, clean)] = await listing
+        assert (clean["uri"], clean["name"], clean["title"]) == ("x:/\u200b", "n", "t")
+        assert clean["description"] == "dddddd… (cut: 15 more characters)"
+
+
 async def test_a_list_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_reader, "_MAX_PAGES", 5)
     server = Server("one")
