@@ -54,6 +54,21 @@ async def test_a_person_may_change_the_arguments(page: Page, address: str, api: 
     assert "removed right.txt" in answer.text
 
 
+async def test_no_digit_of_an_argument_is_lost_on_the_way_to_a_person(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    await page.goto(f"{address}#/effects")
+    made = call(api, "wire", account=12345678901234567890)
+    asked = entry(page, "wire")
+    await expect(asked.get_by_label("Arguments", exact=True)).to_have_text('{"account":12345678901234567890}')
+    await asked.get_by_role("button", name="Change arguments").click()
+    await expect(asked.get_by_role("textbox", name="Arguments")).to_have_value('{"account":12345678901234567890}')
+    await asked.get_by_role("textbox", name="Arguments").fill('{"account": 12345678901234567891}')
+    await asked.get_by_role("button", name="Approve with these").click()
+    answer = await asyncio.wait_for(made, LIMIT / 1000)
+    assert "paid 12345678901234567891" in answer.text
+
+
 async def test_a_refused_call_does_not_run(page: Page, address: str, api: httpx2.Client, project: Path) -> None:
     await page.goto(f"{address}#/effects")
     made = call(api, "remove", path="secret.txt")

@@ -96,6 +96,20 @@ async def test_arguments_that_the_tool_cannot_take_are_no_answer(server: Served,
     assert [row["state"] for row in api.get("/api/approvals").json()["approvals"]] == ["pending"]
 
 
+async def test_arguments_are_text_too_so_that_no_number_loses_its_digits(
+    server: Served, api: httpx2.Client, project: Path
+) -> None:
+    path = "/x12345678901234567890"
+    await remove(server, path)
+    (request,) = api.get("/api/approvals").json()["approvals"]
+    assert request["text"] == f'{{"path":"{path}"}}'
+    for text, why in (("{", "are not JSON"), ("[]", "are not a JSON object"), ('{"path":"/a","path":"/b"}', "path")):
+        answer = api.post("/api/approvals/1", json={"answer": "allow", "arguments": text})
+        assert (answer.status_code, why in answer.json()["error"]) == (400, True)
+    assert api.post("/api/approvals/1", json={"answer": "allow", "arguments": '{"path": "/y"}'}).status_code == 200
+    assert (await remove(server, path)).content[0].text == "removed /y"
+
+
 async def test_arguments_that_are_not_shown_in_full_are_not_replaced(server: Served, api: httpx2.Client) -> None:
     await remove(server, "x" * 20_000)
     (request,) = api.get("/api/approvals").json()["approvals"]

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from toolrun.errors import CallError, InvalidArgumentsError
 from toolrun.execution.approval import CHANGED, Allow, Answer, Deny, Scope, change_arguments
 from toolrun.json import JSON
+from toolrun.schema.reading import RepeatedKeyError, read_json
 from toolrun.server.api_state import ApiState
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
@@ -33,6 +34,8 @@ class ApprovalView(TypedDict):
     tool: str
     source: str
     arguments: Any
+    text: str
+    """The arguments as JSON text: not every browser reads a number with many digits as what it is."""
     withheld: str | None
     """`hidden` or `cut`: why the arguments are not all there."""
     reason: str
@@ -59,7 +62,8 @@ class ApprovalBody(TypedDict):
 
     answer: Literal["allow", "deny"]
     scope: NotRequired[Literal["once", "conversation", "always"]]
-    arguments: NotRequired[dict[str, Any] | None]
+    arguments: NotRequired[dict[str, Any] | str | None]
+    """An object, or JSON text of one."""
     reason: NotRequired[str]
     by: NotRequired[str]
 
@@ -101,7 +105,7 @@ class _ApprovalRoutes:
         return approvals
 
     async def list_open(self, request: ApiRequest) -> dict[str, Any]:
-        return {"approvals": [row.to_dict() for row in await self._approvals.open()]}
+        return {"approvals": [{**row.to_dict(), "text": row.arguments} for row in await self._approvals.open()]}
 
     async def answer(self, request: ApiRequest) -> dict[str, Any]:
         id, answer = _id(request), _read_answer(request.body)
@@ -146,5 +150,19 @@ def _id(request: ApiRequest) -> int:
 def _read_answer(body: ApprovalBody) -> Answer:
     scope, by = Scope(body.get("scope", "once")), f"HTTP client {body.get('by', '')}".strip()
     if body["answer"] == "allow":
-        return Allow(scope, body.get("arguments"), by=by)
+        return Allow(scope, _read_arguments(body.get("arguments")), by=by)
     return Deny(body.get("reason", ""), scope, by=by)
+
+
+def _read_arguments(given: dict[str, Any] | str | None) -> dict[str, Any] | None:
+    if not isinstance(given, str):
+        return given
+    try:
+        arguments = read_json(given)
+    except RepeatedKeyError as error:
+        raise RequestError(400, f"the arguments cannot be used: {error}") from None
+    except ValueError:
+        raise RequestError(400, "the arguments are not JSON") from None
+    if not isinstance(arguments, dict):
+        raise RequestError(400, "the arguments are not a JSON object")
+    return arguments

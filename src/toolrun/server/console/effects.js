@@ -4,7 +4,7 @@ import { get, post, remove, words } from "./api.js";
 import { ago, brief, seconds, span, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { html, useEffect, useState } from "./lib.js";
-import { Empty, Icon, Problem, State, Time } from "./parts.js";
+import { Empty, Icon, Problem, State, Text, Time } from "./parts.js";
 import { href } from "./router.js";
 import { readRow } from "./rows.js";
 import { approvals, effects, held, refreshApprovals, refreshEffects, refreshHeld, refreshTools, waiting } from "./state.js";
@@ -55,23 +55,33 @@ export function Approval({ row, isOpen }) {
   const [problem, work, busy] = useWork();
   const [edit, setEdit] = useState(/** @type {string | null} */ (null));
   const answer = (/** @type {Record<string, unknown>} */ body) => work(async () => {
-    await post(`/api/approvals/${row.id}`, { by: "console", ...(edit === null ? {} : { arguments: JSON.parse(edit) }), ...body });
+    await post(`/api/approvals/${row.id}`, { by: "console", ...(edit === null ? {} : { arguments: edit }), ...body });
     refreshApprovals();
   });
+  const isExact = reads(row.text);
   const left = row.expires_at === null ? "" : `expires in ${span(seconds(row.expires_at) - Date.now() / 1000)}`;
   return html`<${Entry} state="waiting" title=${row.tool} about=${`asked by ${row.consumer || "a program"}: ${brief(row.arguments, 90)}`} right=${left} isOpen=${isOpen}>
     <div class="body"><div><h3>What would happen</h3><p>${row.tool} runs with exactly these arguments. Nothing has run yet.</p><h3>Why it is asked</h3><p class="soft">${row.reason || "A rule of [approval] in toolrun.toml wants it."}</p>
         <p class="dim">Asked <${Time} at=${row.asked_at} />${row.conversation && html`, <a href=${href("calls", "", { conversation: row.conversation })}>conversation ${row.conversation}</a>`}</p></div>
-      <div><h3>Exactly these arguments</h3>${edit === null ? html`<${Json} value=${row.arguments} label="Arguments" />` : html`<textarea class="code" rows="6" spellcheck=${false} aria-label="Arguments" value=${edit} onInput=${(/** @type {any} */ event) => setEdit(event.target.value)}></textarea>`}
+      <div><h3>Exactly these arguments</h3>${edit === null ? html`<${isExact ? Json : Text} value=${row.arguments} text=${row.text} label="Arguments" />` : html`<textarea class="code" rows="6" spellcheck=${false} aria-label="Arguments" value=${edit} onInput=${(/** @type {any} */ event) => setEdit(event.target.value)}></textarea>`}
         ${row.withheld && html`<p class="help">${row.withheld === "hidden" ? "A secret in them is hidden" : "They are cut here"}, so they cannot be changed.</p>`}</div></div>
     ${problem && html`<div class="body wide"><${Problem}>${problem}<//></div>`}
     <footer>
       <button type="button" class="btn primary" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "once" })}>${edit === null ? "Approve once" : "Approve with these"}</button>
       ${edit === null && row.conversation && html`<button type="button" class="btn" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "conversation" })}>For this conversation</button>`}
       ${edit === null && html`<button type="button" class="btn" disabled=${busy} onClick=${() => answer({ answer: "allow", scope: "always" })}>Always, with these arguments</button>`}
-      ${!row.withheld && html`<button type="button" class="btn quiet" onClick=${() => setEdit(edit === null ? JSON.stringify(row.arguments, null, 2) : null)}><${Icon} name="edit" />${edit === null ? "Change arguments" : "Leave them as they are"}</button>`}
+      ${!row.withheld && html`<button type="button" class="btn quiet" onClick=${() => setEdit(edit !== null ? null : isExact ? JSON.stringify(row.arguments, null, 2) : row.text)}><${Icon} name="edit" />${edit === null ? "Change arguments" : "Leave them as they are"}</button>`}
       <button type="button" class="btn push" disabled=${busy} onClick=${() => answer({ answer: "deny", scope: "once" })}><${Icon} name="refused" />Refuse</button>
     </footer><//>`;
+}
+
+/** Whether this browser reads JSON as what it is: of a number with many digits it keeps the first. @param {string} text */
+function reads(text) {
+  try {
+    return JSON.stringify(JSON.parse(text)) === text;
+  } catch {
+    return false; // it is cut
+  }
 }
 
 /** @param {{effect: any, isOpen: boolean}} props */
@@ -105,7 +115,7 @@ function Doubt({ effect, isOpen }) {
 function Change({ change, isOpen }) {
   const [problem, work, busy] = useWork();
   const accept = () => work(async () => {
-    await post(`/api/trust/${encodeURIComponent(change.server)}/${encodeURIComponent(change.tool)}`, { accept: true });
+    await post(`/api/trust/${encodeURIComponent(change.server)}/${encodeURIComponent(change.tool)}`, { accept: true, hash: change.hash });
     refreshHeld();
     refreshTools();
   });

@@ -75,7 +75,8 @@ export function size(bytes) {
 }
 
 /** Characters that change how a text is shown, or that nobody sees: escapes of terminals, directions, zero widths. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|(?<=[\s\ufe00-\ufe0f])[\ufe00-\ufe0f]/gu;
 
 /** A text in which everything is seen. @param {string} text */
 export function visible(text) {

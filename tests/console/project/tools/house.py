@@ -75,6 +75,12 @@ def remove(path: str) -> str:
     return f"removed {path}"
 
 
+@tool(effects="once", approval="ask")
+def wire(account: int) -> str:
+    """Pay."""
+    return f"paid {account}"
+
+
 @tool(effects="once")
 async def vague(name: str, context: ToolContext) -> str:
     """Acts, and is lost on the way."""
