@@ -77,8 +77,9 @@ def test_a_change_is_shown_everywhere_and_accepted(world: World) -> None:
     assert f"-description: Pay a bill.\n+description: {SHOWN}\n" in shown
     [change] = json.loads(world.run("trust", "--json")[1])
     assert (change["server"], change["tool"], change["after"]["description"]) == ("bank", "pay", PULLED["description"])
-    code, _, told = world.run("trust", "bank", "pay")
+    code, again, told = world.run("trust", "bank", "pay")
     assert (code, told) == (0, "Accepted: bank pay (description, annotations).\n")
+    assert again == shown, "what is accepted is shown"
     assert world.run("trust")[2] == "toolrun: no definition has changed\n"
     assert "changed" not in world.run("list", "--wait")[1]
 

@@ -36,6 +36,8 @@ class Servers:
         self._settings: dict[str, dict[str, Any]] = {}
         self.trust: dict[str, Any] = {}
         """The section [trust]."""
+        self.more = ""
+        """Further sections, as TOML."""
         self.add("bystander")
 
     def add(self, name: str, era: str = "legacy", **settings: Any) -> Path:
@@ -91,7 +93,7 @@ class Servers:
         for name, settings in self._settings.items():
             lines += [f'[tool."{name}"]', *(f"{key} = {_toml(value)}" for key, value in settings.items())]
         path = self.root / "toolrun.toml"
-        path.write_text("\n".join([*lines, ""]))
+        path.write_text("\n".join([*lines, self.more, ""]))
         return path
 
     @asynccontextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import (
+    Final,
+    Literal,
+    NotRequired,  # pydantic, which needs it, brings it
+)
 
 from typing_extensions import TypedDict  # pydantic, which needs it, brings it
 
@@ -26,6 +30,8 @@ class ChangeView(TypedDict):
     """Whether it is neither offered nor called until it is accepted."""
     difference: str
     """A unified diff, in which hidden characters are shown."""
+    hash: str
+    """Of the tool as it is now."""
 
 
 class TrustAnswer(TypedDict):
@@ -40,6 +46,8 @@ class AcceptBody(TypedDict):
     """That somebody has looked at it."""
 
     accept: Literal[True]
+    hash: NotRequired[str]
+    """Of what was looked at. If the tool is another one by now, nothing is accepted."""
 
 
 class AcceptedAnswer(TypedDict):
@@ -62,6 +70,7 @@ def trust_operations(state: ApiState) -> list[Operation]:
                     "parts": it.parts,
                     "held": it.is_held,
                     "difference": it.difference,
+                    "hash": it.after.hash,
                 }
                 for it in runtime.changes
             ],
@@ -75,6 +84,8 @@ def trust_operations(state: ApiState) -> list[Operation]:
         )
         if change is None:
             raise RequestError(404, f"no tool '{shown_name(tool)}' of '{shown_name(server)}' has changed")
+        if request.body.get("hash", change.after.hash) != change.after.hash:
+            raise RequestError(409, f"'{shown_name(tool)}' has changed again; look at it once more")
         await runtime.accept(change, _BY)
         return {"server": change.server, "tool": change.tool, "parts": change.parts}
 
@@ -87,6 +98,6 @@ def trust_operations(state: ApiState) -> list[Operation]:
             "Agree to what a tool has become",
             AcceptedAnswer,
             AcceptBody,
-            failures={404: "This tool has not changed."},
+            failures={404: "This tool has not changed.", 409: "It has changed again since it was looked at."},
         ),
     ]

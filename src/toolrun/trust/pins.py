@@ -137,19 +137,23 @@ class Pins:
         with self._lock:
             self._change(lambda pinned: _establish(pinned, names))
 
-    def accept(self, server: str, tools: Collection[str] | None, by: str) -> list[str]:
-        """Agree to what tools of a server have become, all of them or these. Returns their names. Raises PinError."""
-        accepted: list[str] = []
+    def accept(self, change: DefinitionChange, by: str) -> None:
+        """Agree to what a tool has become: to what was looked at, and nothing later.
+
+        Raises PinError, also if the tool has changed once more since.
+        """
+        server, tool = change.server, change.tool
 
         def work(pinned: Pinned) -> None:
-            for tool, pin in pinned.get(server, {}).items():
-                if pin.changed is not None and (tools is None or tool in tools):
-                    pinned[server][tool] = replace(pin, definition=pin.changed, changed=None, at=_now(), by=by)
-                    accepted.append(tool)
+            pin = pinned.get(server, {}).get(tool)
+            now = None if pin is None else pin.changed or pin.definition
+            if pin is None or now is None or now.hash != change.after.hash:
+                raise PinError(f"'{reveal(tool)}' of '{server}' has changed again. Look at it once more: toolrun trust")
+            if pin.changed is not None:
+                pinned[server][tool] = replace(pin, definition=pin.changed, changed=None, at=_now(), by=by)
 
         with self._lock:
             self._pinned = self._file.change(work)
-        return accepted
 
     def forget(self, server: str) -> int:
         """Drop all pins of a server, and return their number: what it lists next is agreed to. Raises PinError."""

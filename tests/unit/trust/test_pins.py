@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.model import TrustSettings
+from toolrun.errors import PinError
 from toolrun.trust.pinned_definition import PinnedDefinition, pin_definition
 from toolrun.trust.pins import Pins
 
@@ -18,6 +19,14 @@ def dim(text: str = "Dim a lamp.", server: str = "lamps", name: str = "dim") -> 
 
 def opened(root: Path, on_change: str = "warn", *, asks: bool = False) -> Pins:
     return Pins(root, TrustSettings(on_change=on_change), asks=asks)
+
+
+def accept(pins: Pins, *tools: str, by: str = "") -> None:
+    """All changes, or those of some tools."""
+    pins.load()
+    for change in pins.changes():
+        if not tools or change.tool in tools:
+            pins.accept(change, by)
 
 
 def changed(root: Path, on_change: str = "warn", *, asks: bool = False) -> Pins:
@@ -85,17 +94,28 @@ def test_what_is_accepted_is_what_was_shown(tmp_path: Path) -> None:
     pins = changed(tmp_path, "refuse")
     person = opened(tmp_path)
     person.load()
+    [shown] = person.changes()
     pins.review("lamps", {"dim": dim("Changed again, after the person has looked.")})
-    assert person.accept("lamps", ["dim"], "person:me") == ["dim"]
-    pins.review("lamps", {"dim": dim("And again.")})
+    with pytest.raises(PinError, match="'dim' of 'lamps' has changed again"):
+        person.accept(shown, "person:me")
     [change] = pins.changes()
-    assert change.before == dim("Changed again, after the person has looked.")
+    assert change.before == dim()
+    assert change.after == dim("Changed again, after the person has looked.")
+
+
+def test_what_somebody_else_has_accepted_meanwhile_is_accepted(tmp_path: Path) -> None:
+    [shown] = changed(tmp_path).changes()
+    accept(opened(tmp_path))
+    opened(tmp_path).accept(shown, "person:me")
+    pins = opened(tmp_path)
+    assert pins.load()["lamps"]["dim"].definition == shown.after
+    assert pins.changes() == []
 
 
 def test_acceptance_by_another_process_is_noticed(tmp_path: Path) -> None:
     pins = changed(tmp_path, "refuse")
     assert not pins.is_outdated()
-    assert opened(tmp_path).accept("lamps", None, "person:me") == ["dim"]
+    accept(opened(tmp_path), by="person:me")
     assert pins.is_outdated()
     pins.refresh()
     assert pins.changes() == []
@@ -107,9 +127,8 @@ def test_only_the_named_tools_are_accepted(tmp_path: Path) -> None:
     pins = opened(tmp_path)
     pins.review("lamps", before)
     pins.review("lamps", {"dim": dim("x"), "blink": dim("y", name="blink")})
-    assert pins.accept("lamps", ["blink"], "") == ["blink"]
+    accept(pins, "blink")
     assert [it.tool for it in pins.changes()] == ["dim"]
-    assert pins.accept("lamps", ["blink"], "") == []
 
 
 def test_a_server_that_is_forgotten_is_new(tmp_path: Path) -> None:
@@ -179,7 +198,7 @@ def test_a_name_has_one_owner_the_last_one(tmp_path: Path) -> None:
     again.establish({"dim": ("lights", "dim")})
     assert again.owners() == {"dim": ("lights", "dim")}
     again.review("lights", {"dim": dim("Changed.")})
-    again.accept("lights", None, "")
+    accept(again)
     assert again.owners() == {"dim": ("lights", "dim")}
 
 

@@ -30,6 +30,7 @@ from toolrun.clients.choice import Choice
 from toolrun.clients.model_error import ModelError
 from toolrun.clients.sendable import sendable_json
 from toolrun.clients.turn_event import Done, Ended, Reply, ToolFinished, Usage
+from toolrun.errors import PinError
 from toolrun.execution.failure import text_of
 from toolrun.journal.history import PastConversation
 from toolrun.journal.settlement import person
@@ -109,7 +110,10 @@ class _Question:
             client = await open_model(runtime, self._choice, settings)
             await wait_for_servers(runtime)
         for change in await asyncio.to_thread(lambda: list(DefinitionQuestions().accepted(runtime.changes))):
-            await runtime.accept(change, person())
+            try:
+                await runtime.accept(change, person())
+            except PinError as error:
+                complain(str(error))
         with status_line(self._output, is_wanted=not self._as_json) as status:
             return await self._turn(runtime, client, status, id, past)
 

@@ -39,8 +39,8 @@ def command(
 ) -> int:
     """Show which tools of MCP servers are not the ones that were agreed to, and accept the changes of SERVER.
 
-    Without SERVER, shows what has changed and changes nothing. With TOOLS, accepts those only. No server is started:
-    what is shown is what the servers listed when they were last used.
+    Without SERVER, shows what has changed and changes nothing. With SERVER, shows and accepts its changes; with TOOLS
+    those only. No server is started: what is shown is what the servers listed when they were last used.
 
     Exit code: 0 the changes are shown or accepted, 1 there is nothing to accept, 2 there is no such server or tool.
     """
@@ -65,11 +65,12 @@ def command(
     wanted = None if server is None or not tools else [_find(name, server, list(pinned[server])) for name in tools]
     chosen = [it for it in changes if server in (None, it.server) and (wanted is None or it.tool in wanted)]
     for it in chosen:
-        pins.accept(it.server, [it.tool], person())
+        if not as_json:
+            _show_difference(output, it)
+        pins.accept(it, person())
+        inform(f"Accepted: {it.server} {reveal(it.tool)} ({', '.join(it.parts)}).")
     if as_json:
         output.json([{"server": it.server, "tool": it.tool} for it in chosen])
-    for it in chosen:
-        inform(f"Accepted: {it.server} {reveal(it.tool)} ({', '.join(it.parts)}).")
     if not chosen:
         complain("there is nothing to accept: no definition has changed")
     return OK if chosen else FAILED
@@ -88,14 +89,19 @@ def _show(output: Output, changes: list[DefinitionChange], *, as_json: bool) -> 
         output.json([_as_json(it) for it in changes])
         return
     for it in changes:
-        lines = it.difference.splitlines()
-        if output.is_terminal:
-            lines = [row for line in lines for row in wrapped(line, _STDERR)]
-        output.text("\n".join([f"{it.server} {reveal(it.tool)}: {', '.join(it.parts)} changed", *lines, ""]))
+        _show_difference(output, it)
     if changes:
         inform("Look at each difference. To accept it: toolrun trust SERVER TOOL, or toolrun trust SERVER for all.")
     else:
         complain("no definition has changed")
+
+
+def _show_difference(output: Output, change: DefinitionChange) -> None:
+    lines = change.difference.splitlines()
+    if output.is_terminal:
+        lines = [row for line in lines for row in wrapped(line, _STDERR)]
+    title = f"{change.server} {reveal(change.tool)}: {', '.join(change.parts)} changed"
+    output.text("\n".join([title, *lines, ""]))
 
 
 def _as_json(change: DefinitionChange) -> dict[str, JSON]:

@@ -15,6 +15,7 @@ from time import monotonic
 
 from toolrun.config.model import Config, ServerSettings, ToolSettings
 from toolrun.errors import DefinitionError
+from toolrun.json import JSON
 from toolrun.mcp.client.channel import Server
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.client.session import Listed
@@ -136,7 +137,7 @@ class McpSource:
     async def accept(self, change: DefinitionChange, by: str) -> None:
         """Agree to what a tool has become. Raises PinError."""
         if self._pins is not None:
-            await asyncio.to_thread(self._pins.accept, change.server, [change.tool], by)
+            await asyncio.to_thread(self._pins.accept, change, by)
             self._update()
             self._announce()
 
@@ -182,7 +183,7 @@ class McpSource:
         for name, tool in list(self._tools.items()):
             server, original = table.get(name, ("", ""))
             is_same = tool.supervisor.name == server and self._listed[server][original] == tool.listed
-            if not is_same or self._is_held(tool):
+            if not is_same or self._is_held(tool) or tool.agreed_annotations != self._agreed_annotations(tool):
                 del self._tools[name]
                 if by_name.get(name) is tool:
                     self._manager.remove(name)
@@ -200,9 +201,11 @@ class McpSource:
         if is_off or name in self._tools or self._refused.get(name) == listed:
             return
         tool = McpTool(supervisor, listed, name, *settings[:1])
+        tool.qualified_name = settings_names(supervisor.name, listed.name, self._server_names)[0]
         if self._is_held(tool):
             self.held[name] = tool
             return
+        tool.agreed_annotations = self._agreed_annotations(tool)
         try:
             if tool.settings.key_argument:
                 hide_key_argument(tool, tool.settings.key_argument)
@@ -222,6 +225,12 @@ class McpSource:
     def _is_held(self, tool: McpTool) -> bool:
         change = self.change_of(tool)
         return change is not None and change.is_held
+
+    def _agreed_annotations(self, tool: McpTool) -> Mapping[str, JSON] | None:
+        """A server cannot free its tool from approval by a change that nobody has accepted."""
+        change = self.change_of(tool)
+        said = None if change is None else change.before.said.get("annotations", {})
+        return said if isinstance(said, Mapping) else None
 
     def _claim_names(self) -> None:
         """Once every server has been asked, the names in use belong to their tools: one that comes later gets a prefix.

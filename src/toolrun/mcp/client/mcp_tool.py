@@ -52,6 +52,7 @@ class McpTool:
         "_known",
         "_mapping",
         "_output",
+        "agreed_annotations",
         "annotations",
         "description",
         "icons",
@@ -60,6 +61,7 @@ class McpTool:
         "meta",
         "name",
         "output_schema",
+        "qualified_name",
         "schema",
         "settings",
         "source",
@@ -72,6 +74,8 @@ class McpTool:
         """`name` is its name in toolrun, which may change; the server may know it by another."""
         server = supervisor.server.settings
         self.name = name
+        self.qualified_name = f"{supervisor.name}__{listed.name}"
+        """Its name with the prefix of its server, which no tool of another server can have."""
         self.settings = settings
         self.listed = listed
         self.source = f"{'remote ' if server.url else ''}MCP server {supervisor.name}"
@@ -79,6 +83,8 @@ class McpTool:
         self.schema: Schema = listed.schema
         self.title = listed.title
         self.annotations = listed.annotations
+        self.agreed_annotations: Mapping[str, JSON] | None = None
+        """Those that it had when it was agreed to, if it has changed since and is used all the same."""
         self.output_schema = listed.output_schema
         self.icons = listed.icons
         self.meta = listed.meta
