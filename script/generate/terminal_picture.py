@@ -1,4 +1,4 @@
-"""Draws docs/images/terminal.svg: real commands, run on a terminal in a copy of examples/quickstart."""
+"""Draws docs/images/terminal.svg and approval.svg: real commands, run on a terminal in projects of the docs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "docs" / "images" / "terminal.svg"
+IMAGES = ROOT / "docs" / "images"
 WIDTH = 96
 LIMIT = 60.0
 COMMANDS = (
@@ -26,11 +26,14 @@ COMMANDS = (
     "toolrun call photos.estimate photos=1200",
     "toolrun call photos.verify_backup --timeout 2",
 )
+QUESTION = 'toolrun ask "Delete the plan"'
+ANSWER = "n not before Friday"
+"""What is typed at the prompt of the question."""
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-def run(command: str, cwd: Path) -> str:
-    """What the command writes to a terminal."""
+def run(command: str, cwd: Path, answer: str = "") -> str:
+    """What the command writes to a terminal, on which somebody answers its question."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -45,6 +48,9 @@ def run(command: str, cwd: Path) -> str:
             except OSError:  # Linux: EIO once nobody has the other side open
                 break
             written += chunk
+            if answer and written.endswith(b": "):
+                os.write(ours, f"{answer}\n".encode())
+                answer = ""
         process.wait(LIMIT)
     os.close(ours)
     return _last_state(written.decode().replace("\r\n", "\n"))
@@ -56,22 +62,55 @@ def _last_state(text: str) -> str:
     return re.sub(r"\x1b\[\?\d+[hl]", "", "\n".join(lines))
 
 
-def main() -> None:
-    """Write the picture."""
+def new_console() -> Console:
+    return Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+
+
+def show(console: Console, command: str, written: str) -> None:
+    console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
+    console.print(Text.from_ansi(written))
+
+
+def draw_commands() -> None:
+    """Repaired, refused and stopped calls."""
     with tempfile.TemporaryDirectory() as directory:
         project = Path(directory) / "home"
         shutil.copytree(ROOT / "examples" / "quickstart", project, ignore=shutil.ignore_patterns(".toolrun"))
         (project / "toolrun.toml").touch()
         run("toolrun sync", project)
-        console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+        console = new_console()
         for command in COMMANDS:
-            console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            console.print(Text.from_ansi(run(command, project).replace(str(project), "~/home")))
+            show(console, command, run(command, project).replace(str(project), "~/home"))
+    write(console, "terminal.svg")
+
+
+def draw_approval() -> None:
+    """The question before a call that needs approval, in the project of the guide."""
+    guide = (ROOT / "docs" / "guides" / "approvals.md").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as directory:
+        project = Path(directory) / "home"
+        (project / "tools").mkdir(parents=True)
+        for name in ("tools/notes.py", "toolrun.toml", "model.toml"):
+            found = re.search(rf"```\w+[^\n]*\n(# {re.escape(name)}\n.*?)```", guide, re.DOTALL)
+            assert found is not None, name
+            (project / name).write_text(found[1], encoding="utf-8")
+        console = new_console()
+        show(console, QUESTION, run(QUESTION, project, ANSWER))
+    write(console, "approval.svg")
+
+
+def write(console: Console, name: str) -> None:
     picture = console.export_svg(title="toolrun")
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)  # nothing is fetched from elsewhere
     picture = picture.replace("Fira Code, monospace", _FONT).replace("font-family: arial", f"font-family: {_FONT}")
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(picture, encoding="utf-8")
+    IMAGES.mkdir(exist_ok=True)
+    (IMAGES / name).write_text(picture, encoding="utf-8")
+
+
+def main() -> None:
+    """Write the pictures."""
+    draw_commands()
+    draw_approval()
 
 
 if __name__ == "__main__":
