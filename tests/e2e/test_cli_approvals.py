@@ -112,6 +112,10 @@ async def test_an_answer_for_a_conversation_needs_one(project: Path) -> None:
     approvals(project, "allow", "2", "--conversation")
     assert [(await pay(project, "one", to="ann")).success for _ in range(2)] == [True, True]
     assert not (await pay(project, "two", to="ann")).success
+    approvals(project, "deny", "3", "--conversation", "--reason", "not him")
+    assert ["not him" in (await pay(project, "two", to="ann")).text for _ in range(2)] == [True, True]
+    assert not (await pay(project, "three", to="ann")).success
+    assert len(json.loads(approvals(project, "--json"))) == 4, "the third conversation is asked about"
 
 
 async def test_arguments_are_changed_with_set(project: Path) -> None:
@@ -139,7 +143,8 @@ def test_what_is_not_there_is_said_in_one_line(project: Path, tmp_path_factory: 
     words = "toolrun: there is no request 7 in the journal; 'toolrun approvals' lists what can be answered\n"
     for action in ("allow", "deny", "revoke"):
         assert approvals(project, action, "7", code=2) == words
-    assert "exclude each other" in approvals(project, "allow", "1", "--always", "--conversation", code=2)
+    for action in ("allow", "deny"):
+        assert "exclude each other" in approvals(project, action, "1", "--always", "--conversation", code=2)
     (project / "toolrun.toml").write_text("[journal]\nenabled = false\n")
     for arguments in ((), ("allow", "1"), ("revoke", "1")):
         assert "switches off ([journal] enabled)" in approvals(project, *arguments, code=2)

@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from toolrun.errors import CallTimeoutError, InvalidArgumentsError, NotApprovedError, SideEffects
 from toolrun.json import JSON
 from toolrun.logger import get_logger
+from toolrun.redaction import Redactor
 from toolrun.result import normalise
 from toolrun.tools.context import Call, current_call
 from toolrun.tools.definition import hash_definition
@@ -30,6 +32,7 @@ from toolrun.tools.protocol import source_of
 if TYPE_CHECKING:
     from toolrun.config.model import ToolSettings
     from toolrun.execution.prepared import Gate, PreparedTool
+    from toolrun.execution.ruling import Rulings
     from toolrun.tools.manager import ToolManager
     from toolrun.tools.protocol import Tool
 
@@ -70,6 +73,8 @@ class ApprovalRequest:
     call_id: str = ""
     id: int = 0
     """The number under which `toolrun approvals` knows it; 0 if it is not stored."""
+    shown: Mapping[str, JSON] | None = None
+    """The arguments without secrets, for people who must not see them; None if there are none in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,9 @@ class Caller:
     parent: Call | None = None
     """The call whose tool this caller works for; calls of other tools inside of it are not the caller's own."""
 
+    def makes_as_model(self, call: Call) -> bool:
+        return self.is_model and call.parent is self.parent
+
 
 current_caller: ContextVar[Caller | None] = ContextVar("toolrun_caller", default=None)
 
@@ -142,20 +150,37 @@ class Approver(Protocol):
 
 
 class HookApprover:
-    """Asks a function of the program about every call."""
+    """What holds without rules of a project: what the tool declares itself, and what a function of the program says.
 
-    def __init__(self, on_approval: OnApproval, expires: float = EXPIRES) -> None:
+    The function is asked about every call. Without one, whoever makes the call is asked, if the tool wants approval.
+    """
+
+    def __init__(self, on_approval: OnApproval | None = None, expires: float = EXPIRES) -> None:
         self._on_approval = on_approval
         self._expires = expires
 
     def gate_of(self, tool: Tool, settings: ToolSettings) -> Gate | None:
-        return self._pass
+        from toolrun.execution.ruling import declared  # not before a tool is called
 
-    async def _pass(self, call: Call, prepared: PreparedTool) -> None:
-        request = make_request(call, prepared)
+        rulings = declared(tool, settings)
+        return None if rulings.allow_all and self._on_approval is None else partial(self._pass, rulings)
+
+    async def _pass(self, rulings: Rulings, call: Call, prepared: PreparedTool) -> None:
+        caller = current_caller.get()
+        ruling = rulings.models if caller is not None and caller.makes_as_model(call) else rulings.others
+        if ruling.action == "deny":
+            raise refused(call.name, ruling.reason)
+        if ruling.action == "allow" and self._on_approval is None:
+            return
+        on_approval = self._on_approval
+        if on_approval is None and caller is not None:
+            on_approval = caller.on_approval
+        if on_approval is None:
+            raise nobody_to_ask(call.name, ruling.reason)
+        request = make_request(call, prepared, ruling.reason)
         try:
             async with asyncio.timeout(waiting_time(call, self._expires)):
-                said = await ask(self._on_approval, request)
+                said = await ask(on_approval, request)
         except TimeoutError:
             raise unanswered(call) from None
         if said is None:
@@ -168,6 +193,8 @@ async def pass_gate(call: Call, prepared: PreparedTool, manager: ToolManager) ->
     if prepared.gate is None or call.is_approved:
         return
     before = perf_counter()
+    # Who made the call may still hold its arguments: what runs is what the person sees, and not what they are later.
+    call.arguments = cast("dict[str, JSON]", normalise(call.arguments))
     await prepared.gate(call, prepared)
     call.is_approved = True
     tool = manager.get(prepared.name)
@@ -189,10 +216,12 @@ def waiting_time(call: Call, expires: float) -> float:
 
 
 def make_request(call: Call, prepared: PreparedTool, reason: str = "") -> ApprovalRequest:
-    tool = prepared.tool
+    tool, arguments = prepared.tool, cast("Mapping[str, JSON]", normalise(call.arguments))
+    shown = cast("Mapping[str, JSON]", (prepared.redactor or Redactor()).value(arguments))
     return ApprovalRequest(
         tool=prepared.name,
-        arguments=cast("Mapping[str, JSON]", normalise(call.arguments)),
+        arguments=arguments,
+        shown=None if shown == arguments else shown,
         reason=reason,
         description=tool.description,
         source=source_of(tool),
@@ -215,12 +244,20 @@ async def ask(on_approval: OnApproval, request: ApprovalRequest) -> Answer | Non
     except Exception:  # the hook is the program's
         logger.exception("the approval hook failed about '%s'", request.tool)
         return Deny("the program that was asked for approval failed")
-    if said is None or (isinstance(said, Allow | Deny) and said.scope in tuple(Scope)):
+    if isinstance(said, Allow | Deny) and _can_be_obeyed(said):
         return said
+    if said is None:
+        return None
     if isinstance(said, bool):
         return Allow() if said else Deny()
     logger.error("the approval hook returned %r; it should return Allow, Deny, a bool or None", said)
     return Deny("the program that was asked for approval gave no answer")
+
+
+def _can_be_obeyed(answer: Answer) -> bool:
+    """Whether a program that does not look at types has said something that has a meaning."""
+    arguments: object = answer.arguments if isinstance(answer, Allow) else None
+    return answer.scope in tuple(Scope) and isinstance(arguments, Mapping | None)
 
 
 def obey(answer: Answer, call: Call, prepared: PreparedTool) -> None:

@@ -88,6 +88,7 @@ class PreparedTool:
         "is_valid",
         "name",
         "recorded",
+        "redactor",
         "rename",
         "run",
         "schema",
@@ -126,8 +127,8 @@ class PreparedTool:
         self.concurrency = settings.concurrency
         key_argument = getattr(tool, "key_argument", None)
         has_key_argument = isinstance(key_argument, KeyArgument)
-        self.gate = gate
-        """Where a call waits until it may be made."""
+        self.gate, self.redactor = gate, redactor
+        """Where a call waits until it may be made, and what hides secrets from whoever is asked there."""
         self.inline: Invoke | None = None if has_key_argument or gate is not None else _inline(tool)
         """What runs the body on the caller's stack, if it may. It then needs no slot, no deadline and no loop."""
         is_closed = isinstance(tool, FunctionTool) and reaches_nothing(tool.function)

@@ -44,6 +44,7 @@ from toolrun.execution.approval import (
     waiting_time,
 )
 from toolrun.execution.prepared import Gate, PreparedTool
+from toolrun.execution.ruling import Action
 from toolrun.journal.approval_row import (
     FoundAnswer,
     NewRequest,
@@ -62,7 +63,7 @@ from toolrun.json import dumps, loads
 from toolrun.redaction import Redactor
 from toolrun.tools.context import Call
 from toolrun.tools.protocol import Tool
-from toolrun.trust.rule import Action, ToolRules, rules_of
+from toolrun.trust.rule import ToolRules, rules_of
 
 T = TypeVar("T")
 
@@ -134,8 +135,8 @@ class Approvals:
 
     async def _pass(self, rules: ToolRules, call: Call, prepared: PreparedTool) -> None:
         caller = current_caller.get() or _NO_CALLER
-        is_by_model = caller.is_model and call.parent is caller.parent
-        ruling = rules.ruling(call.arguments, by_model=is_by_model)
+        by_model = caller.makes_as_model(call)
+        ruling = rules.ruling(call.arguments, by_model=by_model)
         if ruling.action is Action.ALLOW:
             return
         if ruling.action is Action.DENY:
@@ -148,7 +149,7 @@ class Approvals:
         except TimeoutError:
             raise unanswered(call) from None
         if call.edited is not None:
-            ruling = rules.ruling(call.arguments, by_model=is_by_model)
+            ruling = rules.ruling(call.arguments, by_model=by_model)
             if ruling.action is Action.DENY:
                 raise refused(call.name, f"{ruling.reason}, with the arguments that the person who was asked gave it")
 
@@ -156,7 +157,7 @@ class Approvals:
         self, request: ApprovalRequest, stored: NewRequest, caller: Caller, call: Call, prepared: PreparedTool
     ) -> None:
         """Return when the call may be made. Raises NotApprovedError."""
-        on_approval = caller.on_approval or self._on_approval
+        on_approval = self._on_approval if caller.on_approval is None else caller.on_approval
         found = await self._take(stored)
         while not isinstance(found, FoundAnswer):
             if on_approval is None:

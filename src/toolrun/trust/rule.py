@@ -1,45 +1,25 @@
 """Which calls may be made: rules in, `allow`, `ask` or `deny` out. Pure: knows neither people nor files.
 
 The first rule of `[approval]` that matches decides, then the settings of the tool in toolrun.toml, then what its author
-declared, then the default.
+declared, then the default (`execution/ruling.py`).
 
 In doubt a rule that allows does not match, and one that asks or denies does: of a list, `allow` has to mean every
-element, the others one; and a tool that got the prefix of its server, because another server has the same name, is
-still meant by its own name, except by `allow`.
+element, the others one; a tool that got the prefix of its server, because another server has the same name, is still
+meant by its own name, except by `allow`; and a tool that has changed its annotations, which nobody has accepted yet, is
+still meant by those that it had, whereas `allow` has to mean both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import Final
 
 from toolrun.config.model import ApprovalRule, ApprovalSettings, ToolSettings
+from toolrun.execution.ruling import Action, Ruling, Rulings, annotations_of, declared
 from toolrun.json import JSON, dumps
-from toolrun.text import section
 from toolrun.tools.protocol import Tool, schema_of, source_of
-
-DESTRUCTIVE: Final = "destructive"
-
-
-class Action(StrEnum):
-    ALLOW = "allow"
-    ASK = "ask"
-    DENY = "deny"
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """What holds for a call, and why."""
-
-    action: Action
-    reason: str = ""
-
-
-_ALLOWED: Final = Ruling(Action.ALLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +28,20 @@ class ToolRules:
 
     rules: tuple[tuple[int, ApprovalRule], ...]
     """Each with its number in the configuration, from 1."""
-    otherwise: Ruling
+    otherwise: Rulings
     """For calls that none of them is about."""
-    otherwise_by_model: Ruling
-    """The same, if a model makes the call."""
     schema: Mapping[str, JSON]
     """Of the arguments: a call that leaves one out means its default."""
 
     @property
     def allows_all(self) -> bool:
-        allowed = all(rule.action == Action.ALLOW for _, rule in self.rules)
-        return allowed and self.otherwise.action is self.otherwise_by_model.action is Action.ALLOW
+        return self.otherwise.allow_all and all(rule.action == Action.ALLOW for _, rule in self.rules)
 
     def ruling(self, arguments: Mapping[str, JSON], *, by_model: bool) -> Ruling:
         for number, rule in self.rules:
             if self._is_about(rule, arguments):
                 return Ruling(Action(rule.action), f"rule {number} of [approval]")
-        return self.otherwise_by_model if by_model else self.otherwise
+        return self.otherwise.models if by_model else self.otherwise.others
 
     def _is_about(self, rule: ApprovalRule, arguments: Mapping[str, JSON]) -> bool:
         is_met = all if rule.action == Action.ALLOW else any
@@ -83,19 +60,8 @@ def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> 
             rules.append((number, rule))
             if not rule.arguments:
                 break  # nothing after it is ever asked
-    declared = getattr(tool, "approval", None)
-    if settings.approval:
-        otherwise = by_model = Ruling(Action(settings.approval), f"{section('tool', tool.name)} approval")
-    elif declared in tuple(Action):
-        otherwise = by_model = Ruling(Action(declared), "its author requires it")
-    elif approval.default != DESTRUCTIVE:
-        otherwise = by_model = Ruling(Action(approval.default), "[approval] default")
-    else:
-        otherwise = by_model = _ALLOWED
-        if _annotations(tool).get("destructiveHint") is True:
-            by_model = Ruling(Action.ASK, "it declares itself destructive")
     has_patterns = any(rule.arguments for _, rule in rules)
-    return ToolRules(tuple(rules), otherwise, by_model, schema_of(tool) if has_patterns else {})
+    return ToolRules(tuple(rules), declared(tool, settings, approval), schema_of(tool) if has_patterns else {})
 
 
 def toolset_of(tool: Tool) -> str:
@@ -105,13 +71,15 @@ def toolset_of(tool: Tool) -> str:
 
 
 def _concerns(rule: ApprovalRule, tool: Tool) -> bool:
-    annotations = _annotations(tool)
     sources = {source_of(tool), source_of(tool).removeprefix("remote ")}
+    is_met = all if rule.action == Action.ALLOW else any
     return (
-        any(fnmatchcase(name, rule.tool) for name in _names(tool, rule))
-        and (rule.toolset == "*" or fnmatchcase(toolset_of(tool), rule.toolset))
-        and (rule.source == "*" or any(fnmatchcase(source, rule.source) for source in sources))
-        and all(annotations.get(name) == value for name, value in rule.annotations.items())
+        any(_is_like(name, rule.tool) for name in _names(tool, rule))
+        and _is_like(toolset_of(tool), rule.toolset)
+        and any(_is_like(source, rule.source) for source in sources)
+        and is_met(
+            all(said.get(name) == value for name, value in rule.annotations.items()) for said in annotations_of(tool)
+        )
     )
 
 
@@ -120,13 +88,9 @@ def _names(tool: Tool, rule: ApprovalRule) -> set[str]:
     server, own = getattr(tool, "mcp_server", None), getattr(tool, "own_name", None)
     if not isinstance(server, str) or not isinstance(own, str):
         return {tool.name}
-    names = {tool.name, f"{server}__{own}"}
-    return names if rule.action == Action.ALLOW else names | {own}
-
-
-def _annotations(tool: Tool) -> Mapping[str, JSON]:
-    annotations = getattr(tool, "annotations", None)
-    return annotations if isinstance(annotations, Mapping) else {}
+    plain = f"{server}__{own}"  # of servers `a` and `a__b`, this may be the name of a tool of either
+    names = {tool.name, getattr(tool, "qualified_name", plain)}
+    return names if rule.action == Action.ALLOW else names | {plain, own}
 
 
 class _Absent:
@@ -162,5 +126,11 @@ def _matches(pattern: JSON, value: object, is_met: Callable[[Iterable[bool]], bo
     if isinstance(value, list) and not isinstance(pattern, list):
         return bool(value) and is_met(_matches(pattern, item, is_met) for item in value)
     if isinstance(pattern, str):
-        return fnmatchcase(value if isinstance(value, str) else dumps(value).decode(), pattern)
+        return _is_like(value if isinstance(value, str) else dumps(value).decode(), pattern)
     return pattern == value and isinstance(pattern, bool) == isinstance(value, bool)
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    """Whether a text is as a pattern says, in which `*` stands for any text, and all else for itself: a path may have
+    brackets, and a rule about it shall be about it."""
+    return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))

@@ -10,9 +10,20 @@ from typing import Any
 
 import pytest
 
-from toolrun import Allow, ApprovalRequest, Deny, ErrorKind, Limits, SideEffects, ToolExecutor, ToolManager, tool
+from toolrun import (
+    Allow,
+    ApprovalRequest,
+    Deny,
+    ErrorKind,
+    Limits,
+    SideEffects,
+    ToolExecutor,
+    ToolManager,
+    ToolSettings,
+    tool,
+)
 from toolrun.execution import approval
-from toolrun.execution.approval import OnApproval, Scope, as_model, calling_as, current_caller
+from toolrun.execution.approval import Caller, OnApproval, Scope, as_model, calling_as, current_caller
 from toolrun.tools.context import ToolContext
 
 
@@ -37,7 +48,7 @@ class World:
 
         self.manager = ToolManager([remove])
 
-    def executor(self, on_approval: OnApproval, **options: Any) -> ToolExecutor:
+    def executor(self, on_approval: OnApproval | None, **options: Any) -> ToolExecutor:
         self._executors.append(ToolExecutor(self.manager, on_approval=on_approval, **options))
         return self._executors[-1]
 
@@ -80,6 +91,7 @@ async def test_what_is_allowed_runs(world: World, answer: Any) -> None:
         ("yes", "gave no answer"),
         (1, "gave no answer"),
         (Allow("for ever"), "gave no answer"),
+        (Allow(arguments=["/x"]), "gave no answer"),  # type: ignore[arg-type]
     ],
 )
 async def test_anything_else_refuses_the_call_in_words(world: World, answer: Any, words: str) -> None:
@@ -310,3 +322,93 @@ async def test_a_caller_is_known_inside_of_its_block_alone() -> None:
         assert inner is not None
         assert inner.is_model
     assert current_caller.get() is None
+
+
+async def test_what_was_agreed_to_runs_whatever_becomes_of_the_callers_own_arguments(world: World) -> None:
+    given: dict[str, Any] = {"paths": ["/x"]}
+
+    @world.manager.add
+    async def sweep(paths: list[str]) -> str:
+        """Sweep."""
+        return " ".join(paths)
+
+    def agree(request: ApprovalRequest) -> bool:
+        given["paths"].append("/etc")
+        request.arguments["paths"].append("/home")  # type: ignore[union-attr]
+        return True
+
+    assert (await world.executor(agree).execute("sweep", given)).result == "/x"
+
+
+DECLARED = {
+    "asks": tool(approval="ask"),
+    "denies": tool(approval="deny"),
+    "destroys": tool(annotations={"destructiveHint": True}),
+}
+
+
+def declared(world: World) -> None:
+    for name, decorate in DECLARED.items():
+
+        async def body(name: str = name) -> str:
+            """Act."""
+            world.ran.append(name)
+            return name
+
+        body.__name__ = name
+        world.manager.add(decorate(body))
+
+
+@pytest.mark.parametrize(
+    ("name", "by_model", "by_program"),
+    [("asks", "ask", "ask"), ("denies", "deny", "deny"), ("destroys", "ask", "allow")],
+)
+async def test_without_a_hook_what_a_tool_declares_holds(
+    world: World, name: str, by_model: str, by_program: str
+) -> None:
+    declared(world)
+    words = {"ask": "nobody can be asked here", "deny": "the call was not approved: its author requires it"}
+    executor = world.executor(None)
+    for is_model, action in ((True, by_model), (False, by_program)):
+        with calling_as(Caller(is_model=is_model)):
+            result = await executor.execute(name)
+        assert words.get(action, name) in result.text
+        assert (result.error_kind is ErrorKind.NOT_APPROVED) is (action != "allow")
+    assert world.ran == ([name] if by_program == "allow" else [])
+
+
+async def test_without_a_hook_whoever_makes_the_call_is_asked(world: World) -> None:
+    declared(world)
+    asked, executor = Asked(), world.executor(None)
+    with calling_as(Caller(is_model=True, on_approval=asked)):
+        assert (await executor.execute("asks")).success
+        assert (await executor.execute("remove", {"path": "/x"})).success
+        assert not (await executor.execute("denies")).success
+    assert [(it.tool, it.reason) for it in asked] == [("asks", "its author requires it")]
+
+
+async def test_a_hook_cannot_allow_what_the_author_denies(world: World) -> None:
+    declared(world)
+    asked = Asked()
+    assert (await world.executor(asked).execute("denies")).error_kind is ErrorKind.NOT_APPROVED
+    assert (asked, world.ran) == ([], [])
+
+
+async def test_the_settings_of_a_tool_come_before_its_author(world: World) -> None:
+    declared(world)
+    executor = world.executor(
+        None, settings={"denies": ToolSettings(approval="allow"), "remove": ToolSettings(approval="deny")}
+    )
+    assert (await executor.execute("denies")).success
+    assert "[tool.remove] approval" in (await executor.execute("remove", {"path": "/x"})).text
+
+
+async def test_the_hook_gets_the_arguments_and_what_people_may_see_of_them(world: World) -> None:
+    asked = Asked()
+    executor = world.executor(asked, secrets={"KEY": "hunter2-and-more"})
+    await executor.execute("remove", {"path": "/hunter2-and-more"})
+    await executor.execute("remove", {"path": "/x"})
+    assert [(it.arguments["path"], it.shown and it.shown["path"]) for it in asked] == [
+        ("/hunter2-and-more", "/***"),
+        ("/x", None),
+    ]

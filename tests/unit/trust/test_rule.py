@@ -8,7 +8,8 @@ import pytest
 
 from toolrun import ToolSettings, tool
 from toolrun.config.model import ApprovalRule, ApprovalSettings
-from toolrun.trust.rule import Action, rules_of, toolset_of
+from toolrun.execution.ruling import Action
+from toolrun.trust.rule import rules_of, toolset_of
 
 
 @tool(name="delete_file")
@@ -78,6 +79,10 @@ def test_a_rule_holds_for_calls_that_match_all_of_its_parts(rule: dict[str, Any]
         ("a*", ["x"], False),
         ("a*", None, False),
         ("1*", 12, True),
+        ("pages/[id].*", "pages/[id].js", True),
+        ("pages/[id].*", "pages/i.js", False),
+        ("what?", "what?", True),
+        ("what?", "whats", False),
         ("true", True, True),
         ("*x*", {"k": "axb"}, True),
         (1, 1, True),
@@ -145,6 +150,38 @@ def test_only_a_plain_true_makes_a_tool_destructive(value: Any) -> None:
         """Claimed."""
 
     assert ruling(claimed) is Action.ALLOW
+
+
+class Posing(FromServer):
+    """`b__c` of the server `a`, beside a server `a__b` with a tool `c`."""
+
+    name = own_name = "b__c"
+    mcp_server = "a"
+    qualified_name = "a_ca978112__b__c"
+
+
+def test_no_tool_is_allowed_by_the_prefix_of_another_server() -> None:
+    for action, found in (("allow", Action.ASK), ("deny", Action.DENY)):
+        assert ruling(Posing(), {}, {"action": action, "tool": "a__b__c"}, default="ask") is found
+    assert ruling(Posing(), {}, {"action": "allow", "tool": "a_ca978112__b__c"}, default="ask") is Action.ALLOW
+
+
+class Changed(FromServer):
+    annotations: ClassVar[Any] = {"readOnlyHint": True}
+    agreed_annotations: ClassVar[Any] = {"destructiveHint": True}
+
+
+class Unannotated(Changed):
+    agreed_annotations: ClassVar[Any] = {}
+
+
+def test_annotations_that_nobody_has_accepted_free_no_tool_from_approval() -> None:
+    assert ruling(Changed()) is Action.ASK
+    read_only = {"action": "allow", "annotations": {"readOnlyHint": True}}
+    for changed in (Changed(), Unannotated()):
+        assert ruling(changed, {}, read_only, default="deny") is Action.DENY
+    for hint in ("readOnlyHint", "destructiveHint"):
+        assert ruling(Changed(), {}, {"action": "deny", "annotations": {hint: True}}) is Action.DENY
 
 
 def test_a_tool_of_a_server_belongs_to_the_toolset_of_its_server() -> None:

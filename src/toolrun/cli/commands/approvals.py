@@ -92,11 +92,9 @@ def allow_command(options: Options, id: int, always: bool, conversation: bool, g
 
     Exit code: 0 it is allowed, 1 the request can no longer be answered, 2 there is no such request.
     """
-    if always and conversation:
-        raise UsageError("--always and --conversation exclude each other")
+    scope = _scope(always, conversation)
     pairs = read_pairs(given) if given else None
     row = _find(options, id)
-    scope = Scope.ALWAYS if always else Scope.CONVERSATION if conversation else Scope.ONCE
     arguments = None if pairs is None else _changed(row, pairs)
     return _answer(options, row, Allow(scope, arguments, by=person()))
 
@@ -105,15 +103,16 @@ def allow_command(options: Options, id: int, always: bool, conversation: bool, g
 @click.argument("id", type=click.IntRange(1))
 @click.option("--reason", metavar="TEXT", default="", help="What the model is told.")
 @click.option("--always", is_flag=True, help="Also for every later call of the tool with the same arguments.")
+@click.option("--conversation", is_flag=True, help="Also for such calls in the same conversation.")
 @shared_options()
 @click.pass_obj
-def deny_command(options: Options, id: int, reason: str, always: bool) -> int:
+def deny_command(options: Options, id: int, reason: str, always: bool, conversation: bool) -> int:
     """Refuse the call of request ID.
 
     Exit code: 0 it is denied, 1 the request can no longer be answered, 2 there is no such request.
     """
-    row = _find(options, id)
-    return _answer(options, row, Deny(reason, Scope.ALWAYS if always else Scope.ONCE, by=person()))
+    scope = _scope(always, conversation)
+    return _answer(options, _find(options, id), Deny(reason, scope, by=person()))
 
 
 @command.command(name="revoke")
@@ -132,6 +131,12 @@ def revoke_command(options: Options, id: int) -> int:
         return FAILED
     inform(f"Request {id} ({row.tool}) is revoked; it was {how_answered(row)}.")
     return OK
+
+
+def _scope(always: bool, conversation: bool) -> Scope:
+    if always and conversation:
+        raise UsageError("--always and --conversation exclude each other")
+    return Scope.ALWAYS if always else Scope.CONVERSATION if conversation else Scope.ONCE
 
 
 def _answer(options: Options, row: StoredApproval, answer: Answer) -> int:

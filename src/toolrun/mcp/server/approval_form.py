@@ -2,6 +2,7 @@
 
 The form is the same in both eras of the protocol. A client may show its message to a person as it is, so everything in
 it that a tool or a model has written stands in one line, with hidden characters escaped: nobody can add a line to it.
+Secrets that a tool puts into the arguments of another are not shown; such arguments cannot be changed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Form = dict[str, Any]
 
 def make_form(request: ApprovalRequest) -> Form:
     """The parameters of `elicitation/create` that ask about a call."""
-    text, is_whole = _shown_json(request.arguments)
+    text, is_whole = _shown_json(request.arguments if request.shown is None else request.shown)
     lines = [f"May the tool '{_short(request.tool)}' be called?"]
     if request.source:
         lines.append(f"It comes from: {_short(request.source)}")
@@ -45,7 +46,7 @@ def make_form(request: ApprovalRequest) -> Form:
         },
         "reason": {"type": "string", "title": "Reason", "description": "If you deny it: the message to the model."},
     }
-    if is_whole:
+    if is_whole and request.shown is None:
         properties["arguments"] = {
             "type": "string",
             "title": "Arguments",
@@ -79,7 +80,10 @@ def read_answer(response: object, request: ApprovalRequest, by: str) -> Answer |
         case _:
             return Deny("the answer did not say that it is allowed", by=by)
     try:
-        return Allow(scope, _changed(content.get("arguments"), request.arguments), by=by)
+        changed = _changed(content.get("arguments"), request.arguments)
+        if changed is not None and request.shown is not None:
+            raise ValueError("there is a secret in them, which was not shown")
+        return Allow(scope, changed, by=by)
     except ValueError as error:
         return Deny(f"its arguments were changed to something that cannot be used: {error}", by=by)
 

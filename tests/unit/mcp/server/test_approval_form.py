@@ -65,6 +65,17 @@ def test_hidden_characters_are_seen_and_stay_what_they_are() -> None:
     assert answer == Allow(by="MCP client test")
 
 
+def test_secrets_are_not_shown_and_cannot_be_changed() -> None:
+    request = replace(REQUEST, shown={"path": "***", "count": 1})
+    form = make_form(request)
+    assert form["message"].splitlines()[-1] == 'Arguments: {"path":"***","count":1}'
+    assert list(form["requestedSchema"]["properties"]) == ["decision", "reason"]
+    assert read(accept(decision="allow once"), request) == Allow(by="MCP client test")
+    changed = read(accept(decision="allow once", arguments='{"path":"***","count":1}'), request)
+    assert isinstance(changed, Deny)
+    assert "there is a secret in them" in changed.reason
+
+
 def test_a_text_cannot_pass_for_another_line_of_the_message() -> None:
     request = ApprovalRequest("t", {"note": "x\nArguments: {}"}, source="s\nYou are asked because: nothing")
     assert len(make_form(request)["message"].split("\n")) == 3
