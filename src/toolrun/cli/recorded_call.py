@@ -104,7 +104,7 @@ def duration_of(microseconds: int | None) -> str:
     return f"{microseconds / 1000:.1f} ms" if microseconds < 1_000_000 else f"{microseconds / 1_000_000:.2f} s"
 
 
-def outcome_of(call: PastCall, *, is_running: bool = False) -> str:
+def outcome_of(call: PastCall) -> str:
     """`ok`, why it failed, or what is known of it."""
     if call.state == "done":
         return "ok"
@@ -112,9 +112,7 @@ def outcome_of(call: PastCall, *, is_running: bool = False) -> str:
         settled = f", settled as {call.settled_as.replace('_', ' ')}" if call.settled_as else ""
         return f"in doubt ({call.error_kind}){settled}" if call.error_kind else f"in doubt{settled}"
     if call.state == "started":
-        if is_running:
-            return "running"
-        return "host_lost" if call.effects in ("none", "idempotent") else "in doubt (host_lost)"
+        return "running"
     if call.error_kind == "in_doubt" and call.state == "refused":
         first = _NAMED.search(call.error or "")
         return f"refused: {first[1]} is in doubt" if first else "refused: in doubt"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from time import time_ns
 from typing import Final
@@ -31,6 +32,7 @@ from toolrun.journal.tool_statistics import ToolStatistics, statistics_by_tool
 from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.text import close_names, shown_name
 from toolrun.tools.call_log import LogLine
+from toolrun.tools.effects import HARMLESS
 
 _KNOWN: Final = 1000
 """Conversations among which a misspelt one is looked for."""
@@ -49,7 +51,7 @@ _WHERE: Final[Mapping[str, str]] = {
     "tool": "call.tool IN (SELECT id FROM tool WHERE name = :tool)",
     "state": "call.state = :state",
     "error_kind": "call.error_kind = :error_kind",
-    "not_done": "call.state <> 'done'",
+    "not_done": "call.state <> 'done' AND call.state <> 'started'",
     "since": "call.at >= :since",
     "until": "call.at < :until",
     "conversation": "call.conversation = (SELECT id FROM conversation WHERE name = :conversation)",
@@ -57,9 +59,11 @@ _WHERE: Final[Mapping[str, str]] = {
     "parent": "call.parent = :parent",
     "unsettled": "call.state = 'in_doubt' AND call.settled_as IS NULL",
     "started": "call.id IN (SELECT id FROM call WHERE state = 'started')",
-    "open": "call.state IN ('in_doubt', 'started')",
 }
 """One condition for each question, with literals, so that SQLite finds the index that was made for it."""
+_SEEN: Final = ("state", "error_kind", "not_done")
+"""What is not in the file of a call whose process has died, until somebody writes it down."""
+_HOST_LOST: Final = "The process that ran the call ended before the call did"
 _LAST_MOMENT: Final = 1.0
 """Seconds that what a dead program started may take to end: its watchdog is about to end it."""
 
@@ -170,9 +174,26 @@ class History:
     def calls(self, *, limit: int = 50, **conditions: str | int | bool | None) -> list[PastCall]:
         """The newest calls that meet all conditions, the newest first. The names are those of `_WHERE`."""
         given = {name: value for name, value in conditions.items() if value is not None and value is not False}
+        seen: dict[str, object] = {name: given[name] for name in _SEEN if name in given}
+        calls = self._select(given, _ALL if seen.get("state") == CallState.STARTED else limit)
+        if not seen:
+            return calls
+        rest = {name: value for name, value in given.items() if name not in seen} | {"started": True}
+        found = {call.id: call for call in [*calls, *self._select(rest, _ALL)] if _meets(call, seen)}
+        newest_first = sorted(found.values(), key=lambda call: (call.at, call.id), reverse=True)
+        return newest_first if limit == _ALL else newest_first[:limit]
+
+    def _select(self, given: Mapping[str, str | int | bool], limit: int) -> list[PastCall]:
         where = " AND ".join(_WHERE[name] for name in given) or "1"
         rows = self._connection.execute(sql("select_calls").format(where=where), {**given, "limit": limit})
-        return [PastCall(*row) for row in rows]
+        return [self._as_known(PastCall(*row)) for row in rows]
+
+    def _as_known(self, call: PastCall) -> PastCall:
+        """A call as the next process that writes will note it down: it does not run any more if its process is dead."""
+        if call.state != CallState.STARTED or self._locks.is_alive(call.process):
+            return call
+        state, effect = (CallState.FAILED, "failed") if call.effects in HARMLESS else (CallState.IN_DOUBT, "unknown")
+        return replace(call, state=state.value, error_kind="host_lost", error=_HOST_LOST, side_effects=effect)
 
     def page(self, wanted: CallFilter, before: str = "", limit: int = 50) -> tuple[list[CallSummary], str | None]:
         """The newest calls that are wanted, and where the next page starts. Raises ValueError for a wrong `before`."""
@@ -244,13 +265,8 @@ class History:
 
     def in_doubt(self) -> list[PastCall]:
         """The calls that may have acted and that nobody has settled, those of dead processes included."""
-        found = self.calls(unsettled=True, limit=_ALL)
-        dead: dict[int, bool] = {}
-        for call in self.calls(started=True, limit=_ALL):
-            if call.effects in ("none", "idempotent"):
-                continue
-            if dead.setdefault(call.process, not self._locks.is_alive(call.process)):
-                found.append(call)
+        calls = [*self.calls(unsettled=True, limit=_ALL), *self.calls(started=True, limit=_ALL)]
+        found = [call for call in calls if call.state == CallState.IN_DOUBT]
         return sorted(found, key=lambda call: (call.at, call.id))
 
     def doubts(self) -> list[int]:
@@ -258,7 +274,7 @@ class History:
         return [id for (id,) in self._connection.execute(sql("doubts"))]
 
     def is_running(self, call: PastCall) -> bool:
-        """Whether the process that runs the call is there."""
+        """Whether the process that runs the call is still there."""
         return call.state == CallState.STARTED and self._locks.is_alive(call.process)
 
     def may_act(self, call: PastCall) -> bool:
@@ -294,7 +310,18 @@ class History:
 
     def statistics(self, since: int = 0, tool: str = "") -> list[ToolStatistics]:
         """By tool, the most used first."""
-        return statistics_by_tool(self._connection, since, tool)
+        conditions = {"since": since or None, "tool": tool or None}
+        lost = Counter(
+            call.tool for call in self.calls(started=True, limit=_ALL, **conditions) if call.state != CallState.STARTED
+        )
+        return statistics_by_tool(self._connection, since, tool, lost)
+
+
+def _meets(call: PastCall, seen: Mapping[str, object]) -> bool:
+    """Whether a call meets the conditions about what has become of it. One that runs has not failed."""
+    if "not_done" in seen and call.state in (CallState.DONE, CallState.STARTED):
+        return False
+    return all(getattr(call, name) == value for name, value in seen.items() if name != "not_done")
 
 
 def unknown_conversation(connection: sqlite3.Connection, name: str) -> str:

@@ -35,8 +35,11 @@ class ToolStatistics:
     outcomes: Mapping[str, int] = field(default_factory=dict)
 
 
-def statistics_by_tool(connection: sqlite3.Connection, since: int, tool: str) -> list[ToolStatistics]:
-    """The most used first. An empty `tool` means every tool."""
+def statistics_by_tool(
+    connection: sqlite3.Connection, since: int, tool: str, lost: Mapping[str, int]
+) -> list[ToolStatistics]:
+    """The most used first. An empty `tool` means every tool. `lost`: how many calls of each, of those that have begun
+    and not ended, ran in processes that have died."""
     durations: defaultdict[str, list[int]] = defaultdict(list)
     outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     slowest: dict[str, tuple[int, int]] = {}
@@ -49,6 +52,10 @@ def statistics_by_tool(connection: sqlite3.Connection, since: int, tool: str) ->
         if times is not None and state != CallState.REFUSED:
             durations[name] += map(int, times.split(","))
             slowest[name] = max(slowest.get(name, (0, 0)), (longest, id))
+    for name, count in lost.items():
+        outcomes[name] += Counter({"host_lost": count})
+        outcomes[name] -= Counter({str(CallState.STARTED): count})
+        failed[name] += count
     repairs: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, repaired in connection.execute(sql("repairs_since"), (since, tool)):
         repairs[name].update(_reasons(repaired))

@@ -489,8 +489,14 @@ def test_calls_of_a_killed_process_are_in_doubt_for_readers_at_once_and_for_the_
         assert history.in_doubt() == []  # it is alive
         victim.send_signal(signal.SIGKILL)
         victim.communicate(timeout=30)
-        assert [(call.state, call.effects) for call in history.in_doubt()] == [("started", "once"), ("started", None)]
+        assert [(call.state, call.effects) for call in history.in_doubt()] == [("in_doubt", "once"), ("in_doubt", None)]
+        assert history.calls(state="started") == []
+        assert len(history.calls(error_kind="host_lost")) == len(history.calls(not_done=True)) == 4
+        assert [call.effects for call in history.calls(state="failed", limit=1)] == ["idempotent"]
+        assert [(it.failed, it.outcomes) for it in history.statistics()] == [(4, {"host_lost": 4})]
+    seen = calls(path)  # a reader says what the next writer writes down
     Journal(path).close()
+    assert calls(path) == seen
     assert [(call.effects, call.state, call.error_kind, call.side_effects) for call in calls(path)] == [
         ("once", "in_doubt", "host_lost", "unknown"),
         (None, "in_doubt", "host_lost", "unknown"),
@@ -501,6 +507,9 @@ def test_calls_of_a_killed_process_are_in_doubt_for_readers_at_once_and_for_the_
 
 def test_calls_of_a_living_process_are_not_touched(path: Path) -> None:
     victim = start_victim(path)
+    with open_history(path) as history:
+        assert len(history.calls(state="started", limit=4)) == 4
+        assert history.calls(not_done=True) == []  # what runs has not failed
     Journal(path).close()
     assert [call.state for call in calls(path)] == ["started"] * 4
     victim.communicate(timeout=30)

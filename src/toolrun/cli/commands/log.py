@@ -71,7 +71,7 @@ def command(
         if conversation is not None and history.conversation(conversation) is None:
             raise UsageError(history.unknown_conversation(conversation))
         with history.snapshot():
-            calls = _find(history, conditions, limit)[::-1]
+            calls = history.calls(limit=limit, **conditions)[::-1]
             # Where the list begins in the middle, so do the gaps. No filter applies: nobody knows what was missed.
             oldest = calls[0].at if len(calls) == limit else since or 0
             gaps = history.gaps(oldest) if until is None else history.gaps(oldest, until)
@@ -93,24 +93,9 @@ def _of_outcome(outcome: str | None) -> _Conditions:
             return {"state": CallState.DONE}
         case "failed":
             return {"not_done": True}
-        case CallState.IN_DOUBT:
-            return {"open": True}  # those of a dead process are in doubt before anybody has written that down
         case _ if outcome in set(CallState):
             return {"state": outcome}
     return {"error_kind": outcome}
-
-
-def _find(history: History, conditions: _Conditions, limit: int) -> list[PastCall]:
-    """The newest calls, the newest first."""
-    if not conditions.get("open"):
-        return history.calls(limit=limit, **conditions)
-    return [call for call in history.calls(limit=_MANY, **conditions) if _is_doubt(history, call)][:limit]
-
-
-def _is_doubt(history: History, call: PastCall) -> bool:
-    if call.state == CallState.IN_DOUBT:
-        return True
-    return call.effects not in ("none", "idempotent") and not history.is_running(call)
 
 
 def _follow(
@@ -132,7 +117,7 @@ def _follow(
 def _look_back(history: History, conditions: _Conditions) -> int:
     """The time of the oldest call that may still end: one that runs ends later than those after it."""
     wanted = {name: conditions[name] for name in ("tool", "conversation")}
-    running = [call.at for call in history.calls(limit=_MANY, started=True, **wanted) if history.is_running(call)]
+    running = [call.at for call in history.calls(limit=_MANY, state=CallState.STARTED, **wanted)]
     return min(running, default=time.time_ns() // 1000) - _LATE
 
 
@@ -158,7 +143,7 @@ def _print(history: History, output: Output, calls: list[PastCall], gaps: list[G
         for gap in (gap for gap, place in lines.items() if place == start):
             output.text(f"— {gap_of(gap)}")
         if start < end:
-            output.table(columns, [_row(history, call) for call in calls[start:end]])
+            output.table(columns, [_row(call) for call in calls[start:end]])
 
 
 def _to_dict(history: History, call: PastCall) -> dict[str, JSON]:
@@ -166,12 +151,12 @@ def _to_dict(history: History, call: PastCall) -> dict[str, JSON]:
     return call.to_dict() | {"approval": None if approval is None else approval.to_dict()}
 
 
-def _row(history: History, call: PastCall) -> tuple[str, ...]:
+def _row(call: PastCall) -> tuple[str, ...]:
     return (
         call.shown_id,
         time_of(call.at),
         call.tool,
-        outcome_of(call, is_running=history.is_running(call)),
+        outcome_of(call),
         duration_of(call.run_us),
         cut(call.arguments or "", _WIDTH),
         cut(" ".join((call.error or call.result or "").splitlines()), _WIDTH),

@@ -55,7 +55,7 @@ def command(options: Options, call: str, as_json: bool) -> int:
 
 
 def _head(history: History, call: PastCall) -> list[str]:
-    lines = [f"{call.tool}  {outcome_of(call, is_running=history.is_running(call))}"]
+    lines = [f"{call.tool}  {outcome_of(call)}"]
     about = {
         "call": call.shown_id,
         "at": time_of(call.at),
