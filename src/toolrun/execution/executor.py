@@ -108,8 +108,8 @@ class ToolExecutor:
         self._on_started, self._on_finished = self.observers.on_started, self.observers.on_finished
         self.recorder = recorder
         """Remembers the calls, if the program wants that."""
-        self.approver: Approver = HookApprover(on_approval)
-        """Says which calls may be made. To be set before the first call."""
+        self.approver: Approver | None = HookApprover(on_approval)
+        """Says which calls may be made; None: all of them, because nothing acts. To be set before the first call."""
         self._prepared: dict[str, PreparedTool] = {}
         self._max_chars = limits.max_result_chars
         self._threads = Threads()
@@ -279,7 +279,7 @@ class ToolExecutor:
             for secret in settings.secrets:
                 if secret not in self._secrets:
                     raise lacking_secret(tool.name, secret, self.missing_secrets.get(secret, "it has no value"))
-            gate = self.approver.gate_of(tool, settings)
+            gate = None if self.approver is None else self.approver.gate_of(tool, settings)
             prepared = self._prepared[tool.name] = PreparedTool(
                 tool, settings, self.timeout, self._max_chars, self._redactor, gate
             )

@@ -209,6 +209,8 @@ class Recording:
         """An executor of the recorded tools. `options` are those of ToolExecutor."""
         executor = ToolExecutor(self.manager(), **options)
         executor.ignores_keys = executor.recorder is None
+        if "on_approval" not in options:
+            executor.approver = None  # what was recorded does nothing
         return executor
 
     @property

@@ -53,7 +53,10 @@ def recording(request: pytest.FixtureRequest) -> Iterator[Recording]:
 
 @pytest.fixture
 def executor(request: pytest.FixtureRequest) -> Iterator[ToolExecutor]:
-    """An executor for one test, with a deadline of 5 s. With the marker `recording` it has the recorded tools."""
+    """An executor for one test, with a deadline of 5 s. With the marker `recording` it has the recorded tools.
+
+    No call needs approval: nobody is there who could give it.
+    """
     from toolrun.execution.executor import ToolExecutor
     from toolrun.tools.manager import ToolManager
 
@@ -61,6 +64,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[ToolExecutor]:
         made: ToolExecutor = request.getfixturevalue("recording").executor(timeout=_TIMEOUT)
     else:
         made = ToolExecutor(ToolManager(), timeout=_TIMEOUT)
+        made.approver = None
     yield made
     asyncio.run(made.close())  # the loop of the test has ended with all that ran on it; this lets the threads go
 

@@ -21,6 +21,7 @@ from toolrun import (
     tool,
 )
 from toolrun.errors import CallError, ConfigError
+from toolrun.execution.approval import as_model, calling_as
 from toolrun.journal.journal import Journal
 from toolrun.journal.recorder import CallRecorder
 from toolrun.json import JSON
@@ -46,6 +47,15 @@ def test_the_same_arguments_get_their_answer_in_any_order_of_calls_and_keys() ->
     _, executor = made_up(({"city": "Rome", "days": 2}, "sun"), ({"city": "Oslo"}, "snow"))
     assert executor.execute_sync("weather", {"city": "Oslo"}).result == "snow"
     assert executor.execute_sync("weather", {"days": "2.0", "city": "Rome"}).result == "sun"
+
+
+def test_what_was_recorded_does_nothing_and_needs_no_approval() -> None:
+    recording, _ = made_up(({"city": "Oslo"}, "snow"))
+    recording["weather"].annotations = {"destructiveHint": True}
+    with calling_as(as_model()):
+        assert recording.executor().execute_sync("weather", {"city": "Oslo"}).result == "snow"
+        refused = recording.executor(on_approval=lambda _: False).execute_sync("weather", {"city": "Oslo"})
+    assert refused.error_kind is ErrorKind.NOT_APPROVED
 
 
 def test_strict_a_call_that_was_not_recorded_names_the_nearest_one_and_the_difference() -> None:

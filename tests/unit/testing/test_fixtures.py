@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 from toolrun import Runtime
 from toolrun.testing import Recording
@@ -72,3 +73,20 @@ async def test_the_mock_of_the_guide_answers_by_arguments_with_a_delay_and_failu
         assert (await execute("weather", {"city": "Rome"}, timeout=0.01)).error_kind == "timeout"
         assert (await execute("weather", {"city": "Atlantis"})).error == "there is no such city"
         assert (await execute("weather", {"city": "Kiel"})).result == "rain"
+
+
+def test_in_the_executor_of_a_test_no_call_needs_approval(tmp_path: Path) -> None:
+    code = """
+        from toolrun import tool
+
+        def test_wipe(executor):
+            @executor.manager.add
+            @tool(approval="ask")
+            def wipe() -> str:
+                "Wipe."
+                return "gone"
+
+            assert executor.execute_sync("wipe").result == "gone"
+    """
+    (tmp_path / "test_wipe.py").write_text(dedent(code))
+    assert "1 passed" in run_pytest(tmp_path)
