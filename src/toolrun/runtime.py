@@ -303,7 +303,7 @@ def open_journal(config: Config, consumer: str) -> Journal:
 
     settings = config.journal
     return Journal(
-        config.root / settings.path,
+        config.journal_file,
         consumer=consumer,
         redactor=Redactor(config.secrets.values()),
         is_power_safe=settings.durability == "power",

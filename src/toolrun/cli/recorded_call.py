@@ -46,7 +46,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs
 def journal_path(options: Options) -> Path:
     """Raises JournalError if there is no project, and no journal either."""
     config = read_config(options.config)
-    path = config.root / config.journal.path
+    path = config.journal_file
     if config.path is None and not path.exists():
         raise JournalError("There is no toolrun.toml here or above: calls are recorded in projects only.")
     return path
@@ -68,7 +68,7 @@ def past_calls(options: Options) -> Iterator[History]:
 def doubts_since(config: Config, since: int, consumer: str, options: Options) -> list[str]:
     """A line for each call that a command has left in doubt. `since` is in microseconds."""
     lines: list[str] = []
-    with suppress(JournalError), open_history(config.root / config.journal.path) as history:
+    with suppress(JournalError), open_history(config.journal_file) as history:
         for call in history.in_doubt():
             if call.at >= since and call.consumer == consumer:
                 settle = settle_command(call.shown_id, options)

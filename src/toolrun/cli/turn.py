@@ -79,7 +79,7 @@ def find_conversation(config: Config, name: str, *, consumer: str = "", must_exi
     if config.path is None or not (config.journal.enabled and config.journal.conversations):
         why = "there is no toolrun.toml here" if config.path is None else f"{config.path} switches that off"
         raise UsageError(f"Conversations are kept in the journal of a project, and {why}.")
-    path = config.root / config.journal.path
+    path = config.journal_file
     if not must_exist and not path.exists():
         return None
     with open_history(path) as history:

@@ -5,6 +5,7 @@ Values only. Knows neither where a value comes from nor who uses it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -379,3 +380,8 @@ class Config(Settings):
     voice: VoiceSettings = field(default_factory=VoiceSettings)
     is_found: bool = False
     """Whether toolrun found the file or the directory by itself. Then the files with tools must be the user's own."""
+
+    @property
+    def journal_file(self) -> Path:
+        """Where the journal is, or would be."""
+        return self.root / os.path.expanduser(self.journal.path)  # noqa: PTH111  `Path` raises if there is no home

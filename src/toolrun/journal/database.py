@@ -185,6 +185,8 @@ def roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
+    if path.is_dir():
+        raise JournalError(f"The journal {path} cannot be opened: it is a directory. Set [journal] path to a file.")
     uri = f"{path.absolute().as_uri()}?{how}"
     # Transactions are ours: `autocommit=False` of Python 3.12 would start one before WAL can be switched on.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY)

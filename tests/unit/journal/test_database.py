@@ -75,6 +75,14 @@ def test_every_table_is_strict(path: Path) -> None:
     connection.close()
 
 
+def test_a_directory_is_no_journal(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(JournalError, match="it is a directory"):
+        open_writer(path, is_power_safe=False)
+    with pytest.raises(JournalError, match="it is a directory"):
+        open_reader(path)
+
+
 def test_a_file_of_another_program_is_not_written_to(path: Path) -> None:
     path.parent.mkdir()
     foreign = sqlite3.connect(path)

@@ -21,12 +21,13 @@ def paths_of_project(config: Config, cache: Path, directory: Path | None = None)
     What toolrun remembers, the cache, toolrun.toml and files with secrets are hidden; tool files are protected.
     """
     root = config.root
-    journal = root / Path(config.journal.path).expanduser()
+    journal = config.journal_file
     hidden = [cache, root / _OWN, *config.secret_files, *([config.path] if config.path is not None else [])]
-    if journal.parent.name == _OWN:
-        hidden.append(journal.parent)
-    else:
-        hidden += [journal.with_name(journal.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
+    for file in dict.fromkeys((journal, journal.resolve())):  # both, if it is a link
+        if file.parent.name == _OWN:
+            hidden.append(file.parent)
+        else:
+            hidden += [file.with_name(file.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
     protected = [*_tool_places(config), *(root / name for name in (*_NO_WRITING, *config.mcp.files))]
     return ProjectPaths(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory)
 

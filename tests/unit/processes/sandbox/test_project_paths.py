@@ -28,6 +28,20 @@ def test_every_file_of_the_journal_is_hidden_wherever_it_is(tmp_path: Path, jour
     assert [name for name in names if not any(name == it or name.startswith(f"{it}/") for it in covered)] == []
 
 
+def test_the_file_that_a_linked_journal_means_is_hidden_too(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").symlink_to(tmp_path / "data" / "calls.db")
+    assert {"journal.db", "data/calls.db", "data/calls.db-wal", "data/calls.db-lock"} <= hidden(tmp_path, "journal.db")
+
+
+def test_a_journal_in_the_home_directory_is_the_one_that_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = Config(path=None, root=tmp_path / "project", journal=JournalSettings(path="~/calls.db"))
+    assert config.journal_file == tmp_path / "calls.db"
+    assert tmp_path / "calls.db-wal" in paths_of_project(config, tmp_path / "cache").hidden
+
+
 def test_the_configuration_and_what_toolrun_remembers_are_hidden(tmp_path: Path) -> None:
     assert {"toolrun.toml", ".toolrun", "cache"} <= hidden(tmp_path, "elsewhere/calls.db")
 
