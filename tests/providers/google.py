@@ -54,16 +54,20 @@ class GoogleServer(Server):
             return exchange.send_stream(step, "text/event-stream", self._events(step))
         thoughts = [{"text": step.thinking, "thought": True}] if step.thinking else []
         texts = [{"text": step.text}] if step.text else []
-        return exchange.send_json(_answer([*thoughts, *texts, *self._calls(step)], _reason(step)))
+        calls = self._calls(step)
+        return exchange.send_json(_answer([*thoughts, *texts, *(calls or ())], _reason(step, calls)))
 
     def _refuse(self, exchange: Exchange, status: int, message: str, headers: Any = None) -> None:
         error = {"code": status, "message": message, "status": _STATUS.get(status, "UNKNOWN")}
         exchange.send_json({"error": error}, status, headers)
 
-    def _calls(self, step: Step) -> list[dict[str, Any]]:
+    def _calls(self, step: Step) -> list[dict[str, Any]] | None:
+        """The parts with calls. None if the model wrote one of them in a way that the service cannot read."""
         found = []
         for index, call in enumerate(step.calls):
-            arguments = dict(call.arguments or {}) if call.raw is UNSET else call.raw
+            arguments = dict(call.arguments or {}) if call.raw is UNSET else _read(call.raw)
+            if not isinstance(arguments, dict):
+                return None
             part: dict[str, Any] = {"functionCall": {"name": call.name, "args": arguments}}
             if call.id:
                 part["functionCall"]["id"] = call.id
@@ -77,12 +81,13 @@ class GoogleServer(Server):
             yield _event(_answer([{"text": piece, "thought": True}]))
         for piece in pieces(step.text, step.chunk):
             yield _event(_answer([{"text": piece}]))
-        for part in self._calls(step):
+        calls = self._calls(step)
+        for part in calls or ():
             yield _event(_answer([part]))
         if step.error:
             yield _event({"error": {"code": 500, "message": step.error, "status": "INTERNAL"}})
         else:
-            yield _event(_answer([{"text": ""}], _reason(step)))
+            yield _event(_answer([{"text": ""}], _reason(step, calls)))
 
 
 def _answer(parts: list[dict[str, Any]], reason: str | None = None) -> dict[str, Any]:
@@ -94,8 +99,15 @@ def _answer(parts: list[dict[str, Any]], reason: str | None = None) -> dict[str,
     return {"candidates": [candidate], "modelVersion": "gemini-3.5-flash", "responseId": "r1", **usage}
 
 
-def _reason(step: Step) -> str:
-    return step.stop or "STOP"
+def _reason(step: Step, calls: list[dict[str, Any]] | None) -> str:
+    return step.stop or ("STOP" if calls is not None else "MALFORMED_FUNCTION_CALL")
+
+
+def _read(raw: Any) -> Any:
+    try:
+        return json.loads(raw) if isinstance(raw, str) else raw
+    except (ValueError, RecursionError):
+        return None
 
 
 def _event(value: dict[str, Any]) -> bytes:

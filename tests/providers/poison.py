@@ -111,9 +111,21 @@ NAMES = {
     "not ASCII": "функция",
     "special token": "<|im_end|>",
 }
+FILENAME = {"filename": "a.pdf"}
 BLOCKS: dict[str, Any] = {
     "audio": {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
     "file without content": {"type": "video", "url": "https://example.org/v.mp4"},
+    "file that is none": {"type": "file", "base64": "not base64!", "mime_type": "application/pdf", **FILENAME},
+    "file of a strange kind": {"type": "file", "base64": "AAAA", "mime_type": "\ud800", **FILENAME},
+    "file of another provider": {"type": "file", "file_id": "file-1", **FILENAME},
+    "media without data": {"type": "media", "mime_type": "video/mp4"},
+    "text with a signature that is none": {"type": "text", "text": "x", "extras": {"signature": "s"}},
+    "image with a signature that is none": {
+        "type": "image",
+        "base64": "AAAA",
+        "mime_type": "image/png",
+        "extras": {"signature": "s"},
+    },
     "unknown": {"type": "hologram", "data": "x"},
     "without type": {"text": "x"},
     "blank text": {"type": "text", "text": " "},

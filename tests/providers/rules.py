@@ -352,7 +352,8 @@ def _gemini_schema(schema: Any, path: str = "") -> str | None:
     if schema is None:
         return None
     kind = schema.get("type")
-    if kind is None and "anyOf" not in schema:
+    # The API takes fields under both of their names, as all of Google's that read JSON as protocol buffers do.
+    if kind is None and "anyOf" not in schema and "any_of" not in schema:
         return f"{path}.type: must be specified"
     if kind == "OBJECT" and not schema.get("properties"):
         return f"{path}.properties: should be non-empty for OBJECT type"

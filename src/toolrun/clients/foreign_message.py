@@ -22,6 +22,7 @@ from langchain_core.messages import (
 
 from toolrun.clients.sendable import kind_of, sendable_json, sendable_text
 from toolrun.errors import UsageError
+from toolrun.json import JSON
 
 _ROLES: Final = {
     "assistant": "assistant",
@@ -35,6 +36,7 @@ _ROLES: Final = {
 }
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS: Final = frozenset({"tool_result", "function_call_output"})
+_TEXTS: Final = frozenset({"input_text", "output_text"})
 
 
 def read_messages(history: Iterable[Any]) -> list[BaseMessage]:
@@ -106,7 +108,14 @@ def _blocks(content: Any) -> list[Any]:
         return []
     if isinstance(content, str | Mapping) or not isinstance(content, Iterable):
         content = [content]
-    return [block if isinstance(block, str) else sendable_json(_plain(block)) for block in content]
+    return [block if isinstance(block, str) else _block(sendable_json(_plain(block))) for block in content]
+
+
+def _block(block: JSON) -> JSON:
+    """OpenAI's Responses API has words of its own for text."""
+    if isinstance(block, dict) and block.get("type") in _TEXTS and isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    return block
 
 
 def _content(blocks: Sequence[Any]) -> Any:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from toolrun.clients.sendable import (
+    file_block,
     image_block,
+    is_base64,
     is_image,
     is_sendable,
     kind_of,
@@ -130,22 +132,25 @@ def _shown_block(block: str | dict[Any, Any], shown: Shown, is_text_only: bool) 
         return _text_block(block)
     kind = kind_of(block)
     if kind == "text":
-        return _as_text(block)
+        return _as_text(block) if _signature(block) is None else _text_block(str(block.get("text")))
     if is_image(block):
         image = None if is_text_only else _image(block, shown)
         return image or _note(shown.wording.image_not_shown, media_type(block) or "image")
-    if not is_text_only and kind and _is_taken(kind, block, shown.provider):
-        return cast(dict[Any, Any], sendable_json(block))
-    return _note(shown.wording.content_not_shown, kind or "unknown")
+    taken = None if is_text_only or not kind else _taken(kind, block, shown.provider)
+    return taken or _note(shown.wording.content_not_shown, kind or "unknown")
 
 
-def _is_taken(kind: str, block: Mapping[Any, Any], provider: Provider) -> bool:
-    """Whether the package of a provider takes a block from users."""
+def _taken(kind: str, block: Mapping[Any, Any], provider: Provider) -> dict[Any, Any] | None:
+    """The block as the package of a provider takes it from users; None if it takes no such block."""
     if kind == "file" and "file" in block:  # OpenAI's own form of it
-        return provider.origin == "openai"
-    if kind == "document" and not isinstance(block.get("source"), Mapping):
-        return False
-    return provider.content_blocks is None or kind in provider.content_blocks
+        is_taken = provider.origin == "openai"
+    elif kind == "document" and not isinstance(block.get("source"), Mapping):
+        is_taken = False
+    else:
+        is_taken = provider.content_blocks is None or kind in provider.content_blocks
+    if not is_taken or ("base64" in block and not is_base64(block["base64"])):
+        return None
+    return cast(dict[Any, Any], sendable_json(block)) if provider.takes_urls else file_block(block)
 
 
 def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
@@ -157,9 +162,15 @@ def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
 
 
 def _image(block: Mapping[str, Any], shown: Shown) -> dict[str, Any] | None:
-    found = image_block(block, takes_urls=shown.provider.takes_image_urls)
-    is_same = found is not None and block.items() >= found.items() and is_sendable(block)
+    found = image_block(block, takes_urls=shown.provider.takes_urls)
+    is_same = found is not None and block.items() >= found.items() and is_sendable(block) and not _signature(block)
     return None if found is None else dict(block) if is_same else dict(found)
+
+
+def _signature(block: Mapping[str, Any]) -> object:
+    """The signature that Gemini gives its answers. In any other message it is none, and may be unreadable."""
+    extras = block.get("extras")
+    return extras.get("signature") if isinstance(extras, Mapping) else None
 
 
 def _note(text: str, kind: str) -> dict[str, Any]:

@@ -23,7 +23,9 @@ class Provider:
     """The content blocks that its package takes from users, beside text and images. None: any."""
     shows_images_in_results: bool = False
     """Whether the result of a call may have images. Where not, they follow in a message of the user."""
-    takes_image_urls: bool = True
+    takes_urls: bool = True
+    """Whether users may show an image or a file by its address. Where not, the package would fetch it itself, from this
+    machine and on its event loop, or refuse it: the content must be in the message."""
     answer_blocks: str | None = None
     """A pattern for the content blocks of its own answers that may be sent back to it. None: any."""
     forces_calls: bool = True
@@ -32,6 +34,7 @@ class Provider:
     """Whether its models, which may be small ones, write calls as the text of their answer."""
 
 
+_FILES: Final = frozenset({"file", "audio", "video", "media"})
 _BY_PACKAGE: Final = {
     "langchain_anthropic": Provider(
         "Anthropic",
@@ -51,7 +54,7 @@ _BY_PACKAGE: Final = {
         content_blocks=frozenset(),
         answer_blocks="text",
         shows_images_in_results=True,
-        takes_image_urls=False,
+        takes_urls=False,
         forces_calls=False,
         reads_calls_in_text=True,
     ),
@@ -66,10 +69,23 @@ _BY_PACKAGE: Final = {
         answer_blocks=r"text|refusal|.*thinking|reasoning|.*tool.*|.*_call.*|mcp_.*|input_json_delta|non_standard",
     ),
     "langchain_google_genai": Provider(
-        "Gemini", "gemini", "google_genai", no_tools="none", end="finish_reason", shows_images_in_results=True
+        "Gemini",
+        "gemini",
+        "google_genai",
+        no_tools="none",
+        end="finish_reason",
+        content_blocks=_FILES,
+        shows_images_in_results=True,
+        takes_urls=False,
     ),
     "langchain_google_vertexai": Provider(
-        "Gemini", "gemini", "google_vertexai", no_tools="none", shows_images_in_results=True
+        "Gemini",
+        "gemini",
+        "google_vertexai",
+        no_tools="none",
+        content_blocks=_FILES,
+        shows_images_in_results=True,
+        takes_urls=False,
     ),
 }
 

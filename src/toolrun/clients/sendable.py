@@ -11,7 +11,7 @@ import binascii
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from toolrun.json import JSON
 
@@ -91,13 +91,26 @@ def image_block(block: Mapping[str, Any], *, takes_urls: bool = False) -> dict[s
         return {"type": "image", "url": url} if takes_urls and is_url else None
     data = in_url[2] if in_url else _image_data(block)
     kind = media_type(block)
-    if not isinstance(data, str) or not data or len(data) > _MAX_IMAGE_CHARS or kind not in _IMAGE_TYPES:
-        return None
-    try:
-        base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
+    if not is_base64(data) or len(data) > _MAX_IMAGE_CHARS or kind not in _IMAGE_TYPES:
         return None
     return {"type": "image", "base64": data, "mime_type": kind}
+
+
+def file_block(block: Mapping[str, Any]) -> dict[str, JSON] | None:
+    """LangChain's block for a file whose content is in the block, or is with Gemini; None if it is elsewhere."""
+    data, uri, kind = block.get("base64") or block.get("data"), block.get("file_uri"), media_type(block)
+    if not re.fullmatch(r"[\w.+-]+/[\w.+-]+", kind, re.ASCII):
+        return None
+    if kind_of(block) == "media" and isinstance(uri, str) and is_sendable(uri):
+        return {"type": "media", "file_uri": uri, "mime_type": kind}
+    return {"type": "file", "base64": data, "mime_type": kind} if is_base64(data) else None
+
+
+def is_base64(data: object) -> TypeGuard[str]:
+    try:
+        return isinstance(data, str) and len(base64.b64decode(data, validate=True)) > 0
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _url(block: Mapping[str, Any]) -> str:

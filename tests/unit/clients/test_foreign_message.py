@@ -69,6 +69,13 @@ def test_results_without_ids_belong_to_the_call_of_that_name() -> None:
     assert asked.tool_calls[0]["id"] == result.tool_call_id
 
 
+def test_the_texts_of_openais_responses_are_texts() -> None:
+    asked = {"role": "user", "content": [{"type": "input_text", "text": "Go."}]}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "Fine."}]}
+    question, answer = read_messages([asked, said])
+    assert (question.content, answer.content) == ([{"type": "text", "text": "Go."}], "Fine.")
+
+
 def test_roles_and_plain_texts() -> None:
     history = ["a", ("ai", "b"), {"role": "developer", "content": "c"}, {"role": "narrator", "content": "d"}]
     assert [(type(it), it.content) for it in read_messages(history)] == [

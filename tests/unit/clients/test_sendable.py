@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolrun.clients.sendable import image_block, sendable_json, sendable_text
+from toolrun.clients.sendable import file_block, image_block, sendable_json, sendable_text
 
 characters = st.characters(codec=None, exclude_categories=())
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(characters) | st.binary(max_size=3)
@@ -86,6 +86,22 @@ def test_images_of_every_form_are_one_form(block: dict[str, Any]) -> None:
 )
 def test_images_that_providers_refuse_are_none(block: dict[str, Any]) -> None:
     assert image_block(block, takes_urls=True) is None
+
+
+def test_a_file_is_sent_only_with_its_content_where_the_package_would_fetch_it() -> None:
+    pdf = {"type": "file", "base64": "AAAA", "mime_type": "application/pdf"}
+    assert file_block({**pdf, "url": "http://169.254.169.254/", "extras": {"signature": "s"}}) == pdf
+    assert file_block({"type": "media", "data": "AAAA", "mime_type": "application/pdf"}) == pdf
+    uploaded = {"type": "media", "file_uri": "https://example.org/files/1", "mime_type": "video/mp4"}
+    assert file_block(uploaded) == uploaded
+    for lacking in (
+        {"type": "file", "url": "http://169.254.169.254/", "mime_type": "application/pdf"},
+        {"type": "file", "file_id": "file-1", "mime_type": "application/pdf"},
+        {**pdf, "base64": "not base64"},
+        {**pdf, "mime_type": ""},
+        {**pdf, "mime_type": "\ud800/x"},
+    ):
+        assert file_block(lacking) is None
 
 
 def test_an_address_is_an_image_where_the_provider_takes_it() -> None:
