@@ -19,6 +19,7 @@ from support.direct_cluster import DirectCluster, is_alive
 from support.engine_world import Ears, World, open_world
 from toolrun.errors import UnavailableError
 from toolrun.processes.engine import Exit, Worker
+from toolrun.processes.process_table import RemoteProcess, find_remote_workers
 from toolrun.processes.ray.certificates import new_identity
 from toolrun.processes.ray.cluster_client import PlaceError
 from toolrun.processes.ray.ray_engine import RayEngine
@@ -210,3 +211,36 @@ async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> Non
     server.close()
     await server.wait_closed()
     assert not got
+
+
+async def test_toolrun_workers_shows_the_node_the_replica_and_whether_anything_is_heard_of_it(world: World) -> None:
+    ears = Ears()
+    _, pid = await busy(world, ears)
+    ears.ready.set_result(None)
+    link = DirectCluster.opened.places[0].link
+
+    async def shown(state: str) -> RemoteProcess:
+        async with asyncio.timeout(10):
+            while True:
+                for it in find_remote_workers():
+                    if it.host == os.getpid() and it.status.state == state and it.status.pid == pid:
+                        return it
+                await asyncio.sleep(0.05)
+
+    found = await shown("ready")
+    assert found.status.node == "127.0.0.1 (node-0)"
+    assert found.status.replica == "0"
+    assert found.status.memory > 0
+    DirectCluster.opened.be_quiet()
+    link.cut()
+    await shown("silent")
+
+
+async def test_an_environment_is_made_once_for_all_replicas_of_a_node(world: World, tmp_path: Path) -> None:
+    source = b"# /// script\n# dependencies = ['attrs']\n# ///\ndef one() -> int:\n    return 1\n"
+    await asyncio.gather(world.spec(source), world.spec(source))
+    first = len(world.notes)
+    await world.spec(source)
+    assert len([it for it in (tmp_path / "cache" / "environments").iterdir() if it.is_dir()]) == 1
+    assert len([it for it in world.notes if "Installed" in it]) == 1, world.notes
+    assert len(world.notes) == first, "nothing is to be done for a third one"

@@ -93,7 +93,7 @@ async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothin
     """Lost, and brought back, so often; until so many calls were answered."""
     project.script("safe", "effects = 'idempotent'\n# concurrency = 4", replicas=2, resources=HALF, retries=3)
     project.script("once", "effects = 'once'\n# concurrency = 4", replicas=2, resources=HALF)
-    cluster, recoveries = project.cluster, list[float]()
+    cluster, before, recoveries = project.cluster, 0.0, list[float]()
     with cluster.entered():
         async with project.open() as runtime:
             for tool in TOOLS:
@@ -101,7 +101,7 @@ async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothin
             async with Load(runtime, "safe", 8) as safe, Load(runtime, "once", 6) as once:
                 for turn in range(1, times + 1):
                     await safe.reach(calls * turn // (times + 1))
-                    before = safe.rate(monotonic() - 1.0, monotonic())
+                    before = before or safe.rate(monotonic() - 1.0, monotonic())
                     loss = await lose(cluster, runtime, once)
                     if times > 1:
                         await until(lambda: safe.seconds_until_full(loss, before) is not None, "the full rate")  # noqa: B023
@@ -119,7 +119,7 @@ async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothin
     assert len(once.lost) <= 4 * times, "only those in flight there"
     record_property("seconds until the full rate", recoveries)
     print("seconds until the full rate:", recoveries)
-    assert max(recoveries, default=0.0) <= 6.0
+    assert max(recoveries, default=0.0) <= 6.0, "on a machine that has nothing else to do"
 
 
 async def lose(cluster: RayCluster, runtime: Runtime, once: Load) -> float:
