@@ -7,7 +7,7 @@ import json
 import socket
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mcp_types import CallToolResult, ElicitResult, InputRequiredResult
 
 from support.console import LIMIT, toolrun, write_project
 from support.serving import ERAS, headers, http_client, request, served, stdio_client, text_of
+from support.waiting import until
 
 MODERN = ERAS[1]
 TOOLS = '''
@@ -78,13 +79,6 @@ def column(project: Path, name: str) -> list[Any]:
     path = project / ".toolrun" / "journal.db"
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return [value for (value,) in connection.execute(f"SELECT {name} FROM approval ORDER BY id")]
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """What another process does can only be looked at again and again."""
-    async with asyncio.timeout(LIMIT):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def remove(client: Client, path: str = "/x") -> CallToolResult:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from support.waiting import until
 from toolrun import (
     DefinitionError,
     ErrorKind,
@@ -605,13 +606,6 @@ def test_an_executor_works_on_one_loop_after_another() -> None:
         assert asyncio.run(executor.execute("add", {"a": 1})).result == 2
         assert asyncio.run(executor.execute("blocking", {"mode": "X "})).result == "x"
     asyncio.run(executor.close())
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  what is waited for may happen in a thread
-            await asyncio.sleep(0.001)
 
 
 BAD_TIMEOUTS: Any = [0, -1, float("nan"), float("inf"), True, "5", [1], 10**400]

@@ -14,17 +14,12 @@ from typing import Any
 import pytest
 
 from support.journal_world import World
+from support.waiting import until
 from toolrun import ErrorKind, Runtime, ToolError, ToolExecutor
 from toolrun.config.model import ToolSettings
 from toolrun.journal.history import PastCall, open_history
 
 LIMIT = 30.0
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT):
-        while not is_so():
-            await asyncio.to_thread(threading.Event().wait, 0.001)
 
 
 def settlement(call: PastCall) -> tuple[str, str | None, str | None]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from support.journal_world import World
+from support.waiting import until
 from toolrun import Done, ErrorKind, NotDone, SideEffects, ToolContext, ToolError, ToolExecutor, ToolManager, tool
 from toolrun.config.model import ToolSettings
 from toolrun.journal.attempt import Attempt, is_over, runs_in, settle_time
@@ -37,12 +38,6 @@ def add_pay(world: World, verify: Any, **options: Any) -> None:
         return "paid"
 
     world.add(pay, **{"effects": "once", "verify": verify, **options})
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT):
-        while not is_so():
-            await asyncio.to_thread(threading.Event().wait, 0.001)
 
 
 def settlement(call: PastCall) -> tuple[str, str | None, str | None]:

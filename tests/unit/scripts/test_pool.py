@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from support.waiting import until
 from toolrun import SideEffects, ToolExecutor, ToolManager
 from toolrun.errors import CallError, ProtocolError, UnavailableError, WorkerLostError
 from toolrun.json import JSON
@@ -54,12 +55,6 @@ async def running(pool: Pool, engine: MemoryEngine, calls: int, workers: int = 1
     tasks = [asyncio.create_task(pool.run(request())) for _ in range(calls)]
     await until(lambda: len(engine.workers) >= workers and sum(len(it.requests) for it in engine.workers) >= calls)
     return tasks
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  the loop has to turn
-            await asyncio.sleep(0)
 
 
 async def test_the_first_call_starts_a_worker_and_the_next_ones_use_it(make: Make) -> None:

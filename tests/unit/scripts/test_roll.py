@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from support.waiting import until
 from toolrun.errors import CallError
 from toolrun.json import JSON
 from toolrun.processes.engine import Listener, ProcessSpec
@@ -71,12 +72,6 @@ async def turn(workers: int, room: int | None = None) -> AsyncIterator[Turn]:
     finally:
         for pool in (made.old, made.new):
             await pool.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  the loop has to turn
-            await asyncio.sleep(0)
 
 
 def call(pool: Pool) -> asyncio.Task[JSON | Large]:

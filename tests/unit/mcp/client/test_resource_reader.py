@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.memory_channel import MemoryChannel
+from support.waiting import until
 from toolrun.errors import SideEffects, UnavailableError
 from toolrun.mcp.call_result import ForwardedError
 from toolrun.mcp.client import resource_reader
@@ -213,12 +214,6 @@ async def watched(server: MemoryChannel, wanted: WantedUpdates, probe: float | N
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0)
 
 
 async def test_a_session_of_the_older_era_takes_over_what_was_wanted_of_the_one_before() -> None:
