@@ -57,3 +57,15 @@ class World:
 
     async def states(self) -> list[str]:
         return [call.state for call in await self.calls()]
+
+
+def add_act(world: World) -> None:
+    """A tool that acts, and says so in `world.ran`."""
+
+    async def act(n: int) -> dict[str, int]:
+        """Act."""
+        world.ran.append(n)
+        await asyncio.sleep(0)
+        return {"n": n}
+
+    world.add(act)
