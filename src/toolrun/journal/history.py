@@ -50,7 +50,7 @@ _ALL: Final = -1
 _WHERE: Final[Mapping[str, str]] = {
     "tool": "call.tool IN (SELECT id FROM tool WHERE name = :tool)",
     "state": "call.state = :state",
-    "error_kind": "call.error_kind = :error_kind",
+    "error_kind": "call.state <> 'done' AND call.error_kind = :error_kind",
     "not_done": "call.state <> 'done' AND call.state <> 'started'",
     "since": "call.at >= :since",
     "until": "call.at < :until",
