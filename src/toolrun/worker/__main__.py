@@ -53,95 +53,20 @@ ends.
 Lines on standard error that are {"level", "message", "fields"} are log records: with "call", the id of the request that
 they belong to, while one runs, and some with a "traceback". Any other line is text.
 
-This file is short because Python compiles it anew at every start; the modules that it imports are cached as bytecode.
+The rest is in `start.py`: Python compiles this file anew at every start, and caches the modules that it imports.
 """
-
-from __future__ import annotations
 
 import os
 import sys
 
 
-def redirect_stdio() -> tuple[int, int]:
-    """Move the protocol to descriptors that children do not inherit (those of `dup` are so); stdout becomes stderr."""
-    requests, answers = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return requests, answers
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, even while a function hangs."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    try:
-        import _ctypes  # all of ctypes would take 3 ms instead of 0.5
-
-        this_program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is what ctypes itself passes
-        _ctypes.call_function(_ctypes.dlsym(this_program, "prctl"), (1, 9))  # PR_SET_PDEATHSIG, SIGKILL
-    except (ImportError, AttributeError, OSError):
-        return  # the host has a watchdog too
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def read_exactly(descriptor: int, size: int) -> bytes:
-    """What follows is left to others. Ends the process if the input ends before."""
-    data = b""
-    while len(data) < size:
-        chunk = os.read(descriptor, size - len(data))
-        if not chunk:
-            os._exit(0)
-        data += chunk
-    return data
-
-
-def enter_sandbox(requests: int, answers: int, is_program: bool) -> None:
-    """Go on behind walls, or say why that is impossible, and end."""
-    plan = read_exactly(requests, int(read_exactly(requests, 8)))
-    codec = __import__("toolrun_worker.codec", fromlist=["codec"])
-    sandbox = __import__("toolrun_worker.sandbox", fromlist=["sandbox"])
-    try:
-        sandbox.enter(codec.decode(plan), _nothing if is_program else import_own)
-    except Exception as error:  # noqa: BLE001  without the walls nothing may run
-        os.write(answers, codec.encode({"ready": {"sandbox": str(error)}}) + b"\n")
-        os.write(2, b"the sandbox cannot be set up: " + str(error).encode("utf-8", "replace") + b"\n")
-        os._exit(1)
-
-
-def import_own() -> None:
-    """What is needed behind the walls in any case. Nothing of the script's environment is run."""
-    __import__("site")
-    __import__("toolrun_worker.serve")
-
-
-def _nothing() -> None:
-    """A program is all that is run."""
-
-
 def main() -> None:
-    arguments = sys.argv[1:]
-    is_program = arguments[:2] == ["--sandbox", "--"]
-    descriptors = (0, 2) if is_program else redirect_stdio()
-    die_with_parent()
+    """Our modules are a package under a name that no script uses, so that they do not shadow the script's."""
     here = os.path.dirname(os.path.abspath(__file__))
-    # Our modules are a package under a name that no script uses, so that they do not shadow the script's.
-    package = type(sys)("toolrun_worker")
+    package = sys.modules["toolrun_worker"] = type(sys)("toolrun_worker")
     package.__path__ = [here]
-    sys.modules["toolrun_worker"] = package
     sys.path[:] = [path for path in sys.path if path != here]
-    if arguments[0] == "--sandbox":
-        enter_sandbox(*descriptors, is_program)
-        del arguments[0]
-    if is_program:
-        os.execvp(arguments[1], arguments[1:])
-    if sys.flags.no_site:
-        __import__("site").main()
-    sys.path.append(os.path.join(here, "sdk"))  # last: for `import toolrun_sdk`
-    __import__("toolrun_worker.serve", fromlist=["main"]).main(arguments, *descriptors)
+    __import__("toolrun_worker.start", fromlist=["start"]).start(here)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +94,7 @@ def known_rights(abi: int) -> int:
 def _grants(policy: Policy, temporary: Path, hidden: Collection[Path]) -> Iterator[tuple[str | Path, int]]:
     run = _EXECUTE if policy.run is True else 0
     names = {str(path) for path in hidden}
-    for path in SYSTEM:
+    for path in _system():
         yield path, _READ | run
     for path in readable_system(policy):
         for part in _parts_without(path, names):
@@ -106,12 +107,18 @@ def _grants(policy: Policy, temporary: Path, hidden: Collection[Path]) -> Iterat
             yield part, _READ | run
         if any(is_below(it, str(root)) for it in others):
             yield root, _READ_DIR  # names are no secret, and what is there later is seen by name only
-    for program in (policy.program.resolve(), *_LOADERS):
+    for program in (policy.program.resolve(), *(() if run else _LOADERS)):
         yield program, _READ | _EXECUTE
     for program in policy.run if isinstance(policy.run, tuple) else ():
         yield program, _READ | _EXECUTE
     for root in (*policy.write, temporary, Path("/dev/shm")):
         yield root, _ALL & ~_EXECUTE | run
+
+
+@lru_cache(maxsize=1)
+def _system() -> tuple[str, ...]:
+    """Without links into what is in it anyway: /bin leads to /usr/bin on most systems. Each rule takes time."""
+    return tuple(path for path in SYSTEM if not (os.path.islink(path) and os.path.realpath(path).startswith("/usr/")))  # noqa: PTH114
 
 
 def _parts_without(path: str, hidden: Collection[str]) -> Iterator[str]:

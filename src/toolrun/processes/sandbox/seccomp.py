@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _KILL, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _EPERM, _EACCES, _ENOSYS, _EAFNOSUPPORT = 1, 13, 38, 97
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD, _FOURTH = 0, 4, 16, 24, 32, 40
@@ -25,6 +25,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _ROUTE = 0
 _SET_USER_ID = 0o4000
+_AT_A_TIME: Final = 8
 
 _Instruction: TypeAlias = tuple[int, int, int, int]
 """What to do, how far to jump if it is so, and if not, and with which number."""
@@ -133,7 +134,11 @@ def _error(number: int) -> _Instruction:
 
 
 def _refuse(values: Sequence[int]) -> list[_Instruction]:
-    """One error for all values: the kernel goes through the program for every system call when it is loaded."""
+    """An error for these values, in ascending order. One at a time they would be compared with every system call."""
+    if len(values) > _AT_A_TIME:
+        middle = len(values) // 2
+        lower, upper = _refuse(values[:middle]), _refuse(values[middle:])
+        return [(_AT_LEAST, len(lower) + 1, 0, values[middle]), *lower, (_JUMP, 0, 0, len(upper)), *upper]
     *others, last = values
     jumps = [(_EQUAL, len(others) - index, 0, value) for index, value in enumerate(others)]
     return [*jumps, (_EQUAL, 0, 1, last), _error(_EPERM)]
