@@ -46,6 +46,8 @@ class Outside:
     """The key of memory of System V."""
     shared_file: str
     """A file in memory, whose content is `shared`."""
+    terminal: str
+    """A terminal at which somebody sits."""
     port: int
     """Of a web server, and of a socket for datagrams."""
     datagrams: socket.socket
@@ -110,7 +112,7 @@ def outside(place: Place, web: int, tmp_path: Path) -> Iterator[Outside]:
     memory = libc.shmget(key, 4096, 0o1666)
     system = Path("/run") if os.access("/run", os.W_OK) else None
     name = f"toolrun-{os.getpid()}.sock"
-    addresses = {"home": str(place.home / "agent.sock"), "abstract": f"@{name}"}
+    addresses = {"home": str(place.home / "agent.sock"), "data": f"/var/tmp/{name}", "abstract": f"@{name}"}
     if system is not None:
         addresses["system"] = str(system / name)
     opened = []
@@ -127,7 +129,11 @@ def outside(place: Place, web: int, tmp_path: Path) -> Iterator[Outside]:
     shared_file = Path("/dev/shm", name)
     shared_file.write_text("shared")
     shared_file.chmod(0o666)
-    yield Outside(addresses, key, str(shared_file), web, datagrams)
+    terminals = os.openpty()
+    os.chown(os.ttyname(terminals[1]), place.kind.uid, -1)
+    yield Outside(addresses, key, str(shared_file), os.ttyname(terminals[1]), web, datagrams)
+    for terminal in terminals:
+        os.close(terminal)
     shared_file.unlink()
     for end in (*opened, datagrams):
         end.close()

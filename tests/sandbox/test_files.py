@@ -35,6 +35,18 @@ def test_nothing_can_be_written_to_the_home(place: Place) -> None:
         check(place, written, (path, found))
 
 
+@pytest.mark.parametrize("beginning", ["the home", "/var/tmp"])
+def test_the_rights_and_times_of_the_users_files_cannot_be_changed(place: Place, beginning: str) -> None:
+    file = (place.home if beginning == "the home" else Path(beginning)) / f"own-{os.getpid()}"
+    file.touch(mode=0o600)
+    os.chown(file, place.kind.uid, place.kind.uid)
+    try:
+        for way, found in place.attack("change_rights", path=str(file)).items():
+            check(place, found == "ok", (way, found), gap="modes, owners and times")
+    finally:
+        file.unlink()
+
+
 def test_passwords_cannot_be_read(place: Place) -> None:
     found = place.attack("read", path="/etc/shadow")
     is_root_without_walls = place.kind.uid == 0 and not place.has_walls

@@ -7,7 +7,12 @@ import pytest
 from sandbox.conftest import Outside
 from sandbox.place import Place, check
 
-GAPS = {"system": "sockets in the file system", "home": "sockets in the file system", "abstract": "abstract sockets"}
+GAPS = {
+    "system": "sockets in the file system",
+    "home": "sockets in the file system",
+    "data": "sockets in the file system",
+    "abstract": "abstract sockets",
+}
 
 
 @pytest.mark.parametrize("which", GAPS)
@@ -32,3 +37,8 @@ def test_memory_that_other_programs_share_cannot_be_attached(place: Place, outsi
 def test_files_in_memory_of_other_programs_cannot_be_read(place: Place, outside: Outside) -> None:
     found = place.attack("read", path=outside.shared_file)
     check(place, found == "shared", found, gap="attach shared memory")
+
+
+def test_a_terminal_at_which_somebody_sits_cannot_be_opened(place: Place, outside: Outside) -> None:
+    found = place.attack("open_to_write", path=outside.terminal)
+    check(place, found == "ok", found, gap="your terminals")

@@ -23,6 +23,8 @@ _NEWNS, _NEWUSER, _NEWPID, _NEWIPC, _NEWNET = 0x20000, 0x10000000, 0x20000000, 0
 TEMPORARY: Final = Path("/tmp")
 _SCOPES_SINCE: Final = 6
 _TRUNCATE_SINCE: Final = 3
+_KERNEL: Final = ("/dev", "/etc", "/proc", "/sys")
+"""What else of the root of the file system is seen, as far as Landlock lets it be read."""
 _COVERED: Final = ("/run", "/dev/shm")
 """Sockets of services and of other programs; memory that is shared with other programs."""
 
@@ -111,7 +113,17 @@ def _covered(policy: Policy) -> list[Path]:
     if Path("/") in policy.write:
         return [TEMPORARY]
     is_project = _is_below(str(policy.home), map(str, policy.write + policy.read))
-    return [*([] if is_project else [policy.home]), *map(Path, _COVERED), TEMPORARY]
+    home = [] if is_project else [policy.home]
+    return [*([] if Path("/") in policy.read else _foreign()), *home, *map(Path, _COVERED), TEMPORARY]
+
+
+def _foreign() -> Iterator[Path]:
+    """What is in the root of the file system and not the system's: homes, data, /var. There are sockets in it, too."""
+    kept = (*landlock.SYSTEM, *_KERNEL, *_COVERED, str(TEMPORARY))
+    with os.scandir("/") as entries:
+        for entry in entries:
+            if entry.path not in kept and entry.is_dir(follow_symlinks=False):
+                yield Path(entry.path)
 
 
 def _mounts(policy: Policy, temporary: Path) -> Iterator[JSON]:
@@ -130,6 +142,7 @@ def _mounts(policy: Policy, temporary: Path) -> Iterator[JSON]:
     yield ["keep", str(temporary), False]
     if Path("/") not in policy.write:
         yield ["read-only", "/"]
+        yield ["terminals", "/dev/pts", "/dev/ptmx"]
     yield ["proc", "/proc"]
     for path in covered[:-1]:
         yield ["cover", path]

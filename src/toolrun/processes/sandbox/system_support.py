@@ -72,6 +72,7 @@ def gaps(rung: str, abi: int) -> tuple[str, ...]:
         "sees the names of other processes and of files that it cannot read, and can change the limits of the former",
         "can connect to sockets in the file system, such as Docker's or the SSH agent's",
         "can attach shared memory of other programs",
+        "can change the modes, owners and times of your files, and read and write your terminals",
         "on the level standard, can read and write the project's journal, secret files, toolrun.toml, tool files and "
         "git hooks",
     ]
