@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from toolrun.cli.doctor_check import OK, PROBLEM, WARNING, DoctorCheck
 from toolrun.cli.summary import relative
@@ -33,6 +34,10 @@ def sandbox_check(required: str, support: SystemSupport) -> DoctorCheck:
 def permission_checks(runtime: Runtime) -> Iterator[DoctorCheck]:
     """The sandbox of each script, and what the script asks for in vain."""
     config = runtime.config
+    if runtime.scripts and Path.home().resolve().is_relative_to(config.root.resolve()):
+        message = f"{config.root} is the project, and your home is in it: scripts may read or write all of it"
+        advice = "put toolrun.toml into a directory of its own, beside the tools"
+        yield DoctorCheck(WARNING, "sandbox", message, advice)
     for script in runtime.scripts:
         path, level = relative(script.path, config.root), script_level(script.name, script.declared, config)
         lines = _lines(granted(script.name, config), ungranted(script.declared, script.name, config))

@@ -115,9 +115,8 @@ def _project_paths(content: Mapping[str, Any], cache: Path) -> ProjectPaths:
         root = cache / "projects" / hashlib.sha256(content["root"].encode()).hexdigest()[:16]
         root.mkdir(parents=True, exist_ok=True)
     own = (path for path in map(Path, content["hidden"]) if path != cache)
-    return ProjectPaths(
-        root, (cache, *own), tuple(map(Path, content["protected"])), tuple(map(Path, content["writable"]))
-    )
+    protected, writable = (tuple(map(Path, content[name])) for name in ("protected", "writable"))
+    return ProjectPaths(root, (cache, *own), protected, writable, is_configured=content["is_configured"])
 
 
 def main() -> None:

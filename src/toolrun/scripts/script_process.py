@@ -39,5 +39,6 @@ async def script_process(
         label=str(path),
     )
     memory = None if version.declared.memory_mb is None else version.declared.memory_mb * 1_000_000
-    arguments = (str(path), "--source", str(len(version.content)), *options)
+    file = path.parent.resolve() / path.name  # without links above the file, which may be out of sight behind the walls
+    arguments = (str(file), "--source", str(len(version.content)), *options)
     return await sandboxes.confine(spec, policy, arguments, memory)

@@ -7,6 +7,8 @@ Pure, apart from looking where paths lead. Knows nothing of namespaces, Landlock
     strict      none       read             none        the same
     off         the process may do what its user may; what it starts still ends with it
 
+A directory without toolrun.toml is no project: it is only read, or if a home is in it, not even that.
+
 Permissions add to that: `read` and `write` name paths; `net` and `run` take the place of what the level says.
 
 A script may put a symbolic link where it may write. So a permission does not lead through a link there: a script could
@@ -80,6 +82,8 @@ class ProjectPaths:
     """What permissions let some process write, besides the project."""
     directory: Path | None = None
     """Where relative paths begin. None: in the root."""
+    is_configured: bool = True
+    """Whether a toolrun.toml or a program makes it a project. Otherwise a script could write one that grants it all."""
 
 
 def make_policy(
@@ -93,7 +97,8 @@ def make_policy(
     resolve = partial(_resolve, root=root, exposed=exposed, section=section)
     read = [*packages, *map(resolve, permissions.read)]
     write = [*map(resolve, permissions.write)]
-    (write if is_standard else read).append(root)
+    if paths.is_configured or not is_below(str(home), str(root)):
+        (write if is_standard and paths.is_configured else read).append(root)
     run = permissions.run
     return Policy(
         level=level,

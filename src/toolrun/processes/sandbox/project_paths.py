@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,6 @@ from toolrun.processes.sandbox.policy import ProjectPaths
 
 _OWN: Final = ".toolrun"
 """The directory for the journal, and for the token of `toolrun serve --http`."""
-_NO_WRITING: Final = (".git/hooks", ".git/config")
-"""What git runs for whoever uses it next."""
 
 
 def paths_of_project(config: Config, cache: Path, directory: Path | None = None) -> ProjectPaths:
@@ -28,8 +27,9 @@ def paths_of_project(config: Config, cache: Path, directory: Path | None = None)
             hidden.append(file.parent)
         else:
             hidden += [file.with_name(file.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
-    protected = [*_tool_places(config), *(root / name for name in (*_NO_WRITING, *config.mcp.files))]
-    return ProjectPaths(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory)
+    protected = [*_tool_places(config), *_own_places(root), *_git(root), *(root / name for name in config.mcp.files)]
+    is_configured = config.path is not None or not config.is_found
+    return ProjectPaths(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory, is_configured)
 
 
 def _writable(config: Config) -> Iterator[Path]:
@@ -40,6 +40,19 @@ def _writable(config: Config) -> Iterator[Path]:
     ]
     for path in (path for it in permissions for path in it.write):
         yield config.root / Path(path).expanduser()
+
+
+def _git(root: Path) -> Iterator[Path]:
+    """What git runs for whoever uses it next. In a linked working tree, `.git` is a file that says where that is."""
+    git = root / ".git"
+    yield from [git] if git.is_file() else [git / "hooks", git / "config"]
+
+
+def _own_places(root: Path) -> Iterator[Path]:
+    """This program and its environment, if they are in the project: what a script writes there, it would run next."""
+    environment = Path(sys.prefix)
+    parts = [environment] if environment != root else [root / "bin", root / "lib", root / "pyvenv.cfg"]
+    yield from (path for path in (*parts, Path(__file__).parents[2]) if path.resolve().is_relative_to(root.resolve()))
 
 
 def _tool_places(config: Config) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.model import Permissions
-from toolrun.processes.sandbox.policy import STRICT, ExposedLinkError, Policy, ProjectPaths, make_policy
+from toolrun.processes.sandbox.policy import STANDARD, STRICT, ExposedLinkError, Policy, ProjectPaths, make_policy
 
 
 def make(root: Path, permissions: Permissions, *writable: Path) -> Policy:
@@ -66,3 +66,22 @@ def test_links_that_lead_in_a_circle_end(project: Path) -> None:
     (project.parent / "one").symlink_to("two")
     (project.parent / "two").symlink_to("one")
     assert make(project, Permissions(read=("../one",))).read
+
+
+def test_a_directory_that_is_no_project_is_only_read(project: Path) -> None:
+    """A script could write a toolrun.toml there, which the next command would find."""
+    made = {
+        is_configured: make_policy(
+            STANDARD, Permissions(), "", ProjectPaths(project, is_configured=is_configured), _PYTHON, ()
+        )
+        for is_configured in (True, False)
+    }
+    assert (made[True].read, made[True].write) == ((), (project,))
+    assert (made[False].read, made[False].write) == ((project,), ())
+
+
+def test_a_home_that_is_no_project_is_not_even_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project / "home"))
+    territory = ProjectPaths(project, is_configured=False)
+    policy = make_policy(STANDARD, Permissions(read=("data",)), "", territory, _PYTHON, ())
+    assert (policy.read, policy.write) == ((project / "data",), ())

@@ -8,6 +8,7 @@ import pytest
 
 from toolrun.config.model import Config, FileSettings, JournalSettings
 from toolrun.journal.journal import Journal
+from toolrun.processes.sandbox import project_paths
 from toolrun.processes.sandbox.project_paths import paths_of_project
 
 
@@ -53,3 +54,39 @@ def test_files_with_tools_are_protected_by_their_directory_or_one_by_one_in_the_
     project_paths = paths_of_project(Config(path=None, root=tmp_path, files=files), tmp_path / "cache")
     protected = {str(path.relative_to(tmp_path)) for path in project_paths.protected}
     assert protected == {"tools", "more/deep", "a.py", "b.py", ".git/hooks", ".git/config"}
+
+
+def protected(root: Path) -> set[str]:
+    files = FileSettings(python=(), catalogs=())
+    paths = paths_of_project(Config(path=root / "toolrun.toml", root=root, files=files), root / "cache")
+    return {str(path.relative_to(root)) for path in paths.protected}
+
+
+def test_in_a_linked_working_tree_the_file_that_leads_git_to_its_configuration_is_protected(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /elsewhere")
+    assert protected(tmp_path) == {".git"}
+
+
+def test_the_environment_of_this_program_is_protected_if_it_is_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
+    assert ".venv" in protected(tmp_path)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    assert {"bin", "lib", "pyvenv.cfg"} <= protected(tmp_path)
+
+
+def test_toolrun_itself_is_protected_if_it_is_in_the_project() -> None:
+    own = Path(project_paths.__file__).parents[2]
+    files = FileSettings(python=(), catalogs=())
+    assert own in paths_of_project(Config(path=None, root=own.parent, files=files), own.parent / "cache").protected
+
+
+@pytest.mark.parametrize(("is_found", "has_file"), [(True, True), (False, True), (False, False)])
+def test_a_directory_is_a_project_with_a_toolrun_toml_or_by_a_programs_own_settings(
+    tmp_path: Path, is_found: bool, has_file: bool
+) -> None:
+    config = Config(path=tmp_path / "toolrun.toml" if has_file else None, root=tmp_path, is_found=is_found)
+    assert paths_of_project(config, tmp_path / "cache").is_configured
+    without = Config(path=None, root=tmp_path, is_found=True)
+    assert not paths_of_project(without, tmp_path / "cache").is_configured
