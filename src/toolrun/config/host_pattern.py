@@ -29,10 +29,10 @@ _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _MAX_NAME: Final = 253
-_METADATA: Final = frozenset({"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"})
+_METADATA: Final = frozenset({"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"})
 """Of the clouds whose metadata service has an address that is not link-local as well."""
-_TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
-"""Addresses that end with an IPv4 one: RFC 6052, and RFC 2765."""
+_TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::ffff:0:0:0/96"))
+"""Addresses that end with an IPv4 one: RFC 6052, RFC 8215 and RFC 2765."""
 _AMBIGUOUS: Final = frozenset("ßẞς\u200c\u200d")
 """The IDNA of the standard library (2003) turns these into another name than that of browsers and httpx (2008) does."""
 

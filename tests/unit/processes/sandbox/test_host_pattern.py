@@ -150,7 +150,8 @@ def test_an_endpoint_without_a_port_or_a_default_is_a_value_error() -> None:
     "address",
     [
         *("127.0.0.1", "127.8.8.8", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "fd00:ec2::254"),
-        *("64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "2002:a9fe:a9fe::1", "64:ff9b::6464:64c8"),
+        *("64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "64:ff9b::6464:64c8"),
+        "192.0.0.192",
     ],
 )
 def test_a_public_name_does_not_lead_to_this_machine_its_link_or_metadata(address: str) -> None:
