@@ -177,6 +177,12 @@ def test_the_model_and_the_journal_get_the_words_of_the_tool_and_of_the_sandbox(
     assert re.fullmatch(r"pid \d+, landlock", worker)
     [row] = toolrun("log", cwd=project).stdout.splitlines()
     assert "There is no data. The sandbox" in row
+    call = json.loads(toolrun("log", "--json", cwd=project).stdout)
+    assert (
+        "  gap:          can attach shared memory of other programs\n"
+        in toolrun("show", call["id"], cwd=project).stdout
+    )
+    assert len(json.loads(toolrun("show", call["id"], "--json", cwd=project).stdout)["gaps"]) >= 5
 
 
 def test_a_script_that_is_stopped_while_it_is_imported_says_why(project: Path) -> None:
@@ -230,6 +236,42 @@ def test_doctor_tells_that_the_required_rung_is_not_there(project: Path) -> None
     assert advice == "allow landlock on this system, or change [workers] sandbox_required"
 
 
+def test_a_script_is_not_started_below_the_required_rung(project: Path) -> None:
+    have(project, LANDLOCK)
+    configure(project, 'sandbox_required = "namespaces"')
+    done = toolrun("call", "data.read", "path=/etc/hostname", "--json", cwd=project)
+    result = json.loads(done.stdout)
+    assert (result["error_kind"], result["side_effects"]) == ("unavailable", "not_started")
+    assert "toolrun.toml requires the sandbox 'namespaces', and this system allows 'landlock'" in result["error"]
+    assert "(namespaces: unshare: Operation not permitted)" in result["error"]
+    assert "Change [workers] sandbox_required" in result["error"]
+
+
+def test_without_a_toolrun_toml_a_script_cannot_write_one(project: Path) -> None:
+    file = project / "toolrun.toml"
+    file.unlink()
+    done = toolrun("call", "data.write", f"path={file}", cwd=project)
+    assert f"The sandbox does not let this tool write {file}. To allow it, add write = " in done.stderr
+    assert not file.exists()
+    (project / "data.txt").write_text("seen")
+    assert toolrun("call", "data.read", f"path={project / 'data.txt'}", cwd=project).stdout == "seen\n"
+
+
+def test_what_is_put_into_a_home_lays_nothing_there_open(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "toolrun.toml").rename(project / "kept")
+    (project / ".ssh").mkdir()
+    key = project / ".ssh" / "id"
+    key.write_text("private")
+    monkeypatch.setenv("HOME", str(project))
+    done = toolrun("call", "data.read", f"path={key}", cwd=project)
+    assert "private" not in done.stdout
+    assert f'read = ["{key}"] to [tool.data.permissions] in toolrun.toml.' in done.stderr
+    (project / "kept").rename(project / "toolrun.toml")
+    assert toolrun("call", "data.read", f"path={key}", cwd=project).stdout == "private\n", "its owner has said so"
+    message = f"{project} is the project, and your home is in it: scripts may read or write all of it"
+    assert ("warning", message) in [(status, said) for status, said, _ in checks(project)]
+
+
 def test_doctor_prints_the_lines_that_grant_what_a_script_asks_for(project: Path) -> None:
     have(project, NAMESPACES)
     asks = ["[tool.toolrun.permissions]", 'read = ["~/data"]', 'net = ["api.example.com"]', 'env = ["LANGUAGE"]']
@@ -269,9 +311,14 @@ def test_workers_shows_the_sandbox_and_the_real_process(project: Path, rung: str
         ]
         assert (worker["sandbox"], worker["script"], worker["processes"]) == (rung, str(script), 2)
         assert children_of(worker["pid"]) == ["sleep"]
-        table = toolrun("workers", cwd=project).stdout
-        row = rf"^tools/hang.py +pid {worker['pid']} \+1 +busy +0 done, 1 running +{rung} .* host {process.pid}$"
-        assert re.search(row, table, re.MULTILINE)
+        listed = toolrun("workers", cwd=project)
+        others = "(?: +- +-)?"  # the columns of workers on other machines, if another program has some
+        row = (
+            rf"^tools/hang.py +pid {worker['pid']} \+1 +busy +0 done, 1 running +{rung} .* host {process.pid}{others}$"
+        )
+        assert re.search(row, listed.stdout, re.MULTILINE)
+        assert (rung in (NAMESPACES, BUBBLEWRAP)) == (worker["gaps"] == [])
+        assert all(f"gap of the sandbox {rung}: {gap}\n" in listed.stderr for gap in worker["gaps"])
         process.kill()
         process.communicate(timeout=LIMIT)
 

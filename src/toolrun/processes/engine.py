@@ -25,8 +25,6 @@ class Confinement:
     """What the process reads first, given the same. Made after its start, because its interpreter takes a while."""
     rung: str
     """What enforces the walls; `off` if there are none. What the process starts ends with it in any case."""
-    gaps: tuple[str, ...] = ()
-    """What the walls leave open."""
     has_namespace: bool = False
     """Whether the kernel ends everything that it started together with it."""
     has_temporary: bool = False

@@ -19,6 +19,7 @@ from toolrun.cli.recorded_call import (
     settle_command,
     time_of,
 )
+from toolrun.cli.sandbox_gaps import gaps_of_place
 from toolrun.journal.approval_row import StoredApproval
 from toolrun.journal.call_record import show_id
 from toolrun.journal.history import History, PastCall
@@ -43,6 +44,7 @@ def command(options: Options, call: str, as_json: bool) -> int:
             more: dict[str, JSON] = {
                 "idempotency_key": _key(history, found),
                 "children": [it.shown_id for it in children],
+                "gaps": list(gaps_of_place(found.worker)),
                 "approval": None if approval is None else approval.to_dict(),
                 "log": [it._asdict() for it in history.log_lines(found.id)],
             }
@@ -70,7 +72,8 @@ def _head(history: History, call: PastCall) -> list[str]:
         "conversation": call.conversation,
         "part of": None if call.parent is None else show_id(call.parent),
     }
-    return [*lines, *(f"  {name + ':':14}{value}" for name, value in about.items() if value)]
+    more = [("gap", gap) for gap in gaps_of_place(call.worker)]
+    return [*lines, *(f"  {name + ':':14}{value}" for name, value in (*about.items(), *more) if value)]
 
 
 def _key(history: History, call: PastCall) -> str | None:

@@ -9,6 +9,7 @@ import click
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, near
+from toolrun.cli.sandbox_gaps import gaps_of
 from toolrun.json import JSON
 from toolrun.processes.engine import WorkerStatus
 from toolrun.processes.process_table import (
@@ -45,6 +46,9 @@ def command(options: Options, as_json: bool) -> int:
         more = ("-", "-") if remote else ()
         rows = [_row(worker) + more for worker in workers] + [_remote_row(worker) for worker in remote]
         output.table(columns, rows)
+        for sandbox in sorted({worker.status.sandbox for worker in workers if worker.status is not None}):
+            for gap in gaps_of(sandbox):
+                complain(f"gap of the sandbox {sandbox}: {gap}")
     else:
         complain("no worker is running; the first call of a script tool starts one, which ends with its program")
     return OK
@@ -59,6 +63,7 @@ def _data(worker: WorkerProcess) -> dict[str, JSON]:
         "calls": None if status is None else status.calls,
         "running_calls": None if status is None else status.running,
         "sandbox": None if status is None else status.sandbox,
+        "gaps": None if status is None else list(gaps_of(status.sandbox)),
         "age": round(worker.age, 2),
         "memory": worker.memory,
         "processes": worker.processes,
@@ -78,6 +83,7 @@ def _remote_data(worker: RemoteProcess) -> dict[str, JSON]:
         "calls": status.calls,
         "running_calls": status.running,
         "sandbox": status.sandbox,
+        "gaps": None,
         "age": status.age,
         "memory": status.memory,
         "processes": None,

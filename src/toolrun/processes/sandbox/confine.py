@@ -27,7 +27,6 @@ from toolrun.processes.sandbox.system_support import (
     SystemSupport,
     find_support,
     forget_support,
-    gaps,
 )
 
 _SUPERVISED: Final = sys.platform == "linux"
@@ -77,7 +76,6 @@ class Sandboxes:
                 command=partial(worker_command, policy, support.rung, arguments),
                 plan=partial(worker_plan, policy, support.rung, support.abi, memory, variables=late),
                 rung=support.rung,
-                gaps=support.gaps(),
                 has_namespace=support.rung in (NAMESPACES, BUBBLEWRAP),
                 has_temporary=support.rung != NONE,
                 covered=partial(covered_paths, policy) if support.rung in (NAMESPACES, BUBBLEWRAP) else tuple,
@@ -106,4 +104,4 @@ def confine_off(spec: ProcessSpec, policy: Policy, arguments: Sequence[str], mem
         return replace(spec, arguments=(*spec.arguments, *arguments))
     command = partial(worker_command, policy, NONE, arguments)
     plan = partial(worker_plan, policy, NONE, 0, memory)
-    return replace(spec, confinement=Confinement(command, plan, OFF, gaps(NONE, 0)))
+    return replace(spec, confinement=Confinement(command, plan, OFF))
