@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from toolrun.processes.sandbox.system_support import NONE, RUNGS, gaps, landlock_abi
 from toolrun.processes.sandbox.policy import OFF
+from toolrun.processes.sandbox.system_support import NONE, RUNGS, gaps, landlock_abi
 
 
 @lru_cache

@@ -87,7 +87,8 @@ def find_support(cache: Path) -> SystemSupport:
     """What was found since the last boot, or else what is found now. Blocks for some tens of milliseconds then."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(_file(cache).read_text())
-        return SystemSupport(found["rung"], found["abi"], found["refused"])
+        if found["rung"] in RUNGS:
+            return SystemSupport(found["rung"], int(found["abi"]), dict(found["refused"]))
     support = probe()
     with suppress(OSError):  # it is found again by the next program
         remember_support(cache, support)
