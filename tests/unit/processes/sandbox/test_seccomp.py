@@ -42,7 +42,7 @@ def judge(
         elif kind == 0x05:
             place += value
         elif kind == 0x06:
-            return value if value in (ALLOWED, KILLED) else value & 0xFFFF
+            return int(value if value in (ALLOWED, KILLED) else value & 0xFFFF)
         else:
             holds = {0x15: loaded == value, 0x35: loaded >= value, 0x45: bool(loaded & value)}[kind]
             place += if_so if holds else if_not
