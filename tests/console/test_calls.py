@@ -142,3 +142,16 @@ async def test_of_a_long_list_only_the_rows_on_the_screen_are_made(
 
 def newest(api: httpx2.Client) -> str:
     return str(api.get("/api/calls?limit=1").json()["calls"][0]["id"])
+
+
+async def test_the_timeline_has_the_worker_and_what_the_tool_reported(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    answer = api.post("/api/tools/hang/call", json={"arguments": {}, "timeout": 0.3}).json()
+    await page.goto(f"{address}#/calls/{answer['recorded_as']}")
+    timeline = page.get_by_role("complementary", name="Call").get_by_role("img", name=re.compile("queued"))
+    await expect(timeline).to_have_accessible_name(re.compile("progress 1 report"))
+    await expect(page.get_by_role("list", name="What happened")).to_contain_text("1 of 3: sleeping")
+    call(api, "sums", a=1, b=2)
+    await page.goto(f"{address}#/calls/{newest(api)}")
+    await expect(timeline).to_have_accessible_name(re.compile(r"worker pid \d+"))

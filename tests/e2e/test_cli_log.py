@@ -39,6 +39,7 @@ TOOLS = '''
     @tool
     async def outer(context: ToolContext) -> int:
         """Call another tool."""
+        context.progress(1, 2, "half")
         context.logger.info("about to add")
         return (await context.call_tool("add", {"a": 1, "b": 2})).result
 '''
@@ -126,10 +127,12 @@ def test_everything_that_is_known_of_a_call_is_shown_with_a_timeline(project: Pa
     timeline = shown[shown.index("Timeline") :].splitlines()
     assert timeline[1].endswith("accepted")
     assert any(f"called add ({child}): ok" in line for line in timeline)
+    assert any(line.endswith("  1 of 2: half") for line in timeline)
     assert timeline[timeline.index("Log") + 1].endswith("  info    about to add")
     assert f"part of:      {parent}" in toolrun("show", child, cwd=project).stdout
     data = json.loads(toolrun("show", parent, "--json", cwd=project).stdout)
     assert [(it["level"], it["text"]) for it in data["log"]] == [("info", "about to add")]
+    assert [it["text"] for it in data["progress"]] == ["1 of 2: half"]
     assert (data["children"], data["effects"], len(data["idempotency_key"])) == ([child], None, 32)
     repaired = toolrun("show", log(project)[-1]["id"], cwd=project).stdout
     for title in ("Arguments as sent", "Arguments", "Repairs", "Result"):

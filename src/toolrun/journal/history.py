@@ -31,7 +31,7 @@ from toolrun.journal.statements import sql
 from toolrun.journal.tool_statistics import ToolStatistics, statistics_by_tool
 from toolrun.json import JSON, JSONDecodeError, loads
 from toolrun.text import close_names, shown_name
-from toolrun.tools.call_log import LogLine
+from toolrun.tools.call_log import PROGRESS, LogLine
 from toolrun.tools.effects import HARMLESS
 
 _KNOWN: Final = 1000
@@ -230,6 +230,13 @@ class History:
 
     def log_lines(self, id: int) -> list[LogLine]:
         """What the tool logged while the call ran."""
+        return [it for it in self._noted(id) if it.level != PROGRESS]
+
+    def reports(self, id: int) -> list[LogLine]:
+        """How far the tool said that it had got."""
+        return [it for it in self._noted(id) if it.level == PROGRESS]
+
+    def _noted(self, id: int) -> list[LogLine]:
         with suppress(sqlite3.OperationalError):  # an older file, which nobody can bring up to date
             return [LogLine(*row) for row in self._connection.execute(sql("log_lines"), (id,))]
         return []

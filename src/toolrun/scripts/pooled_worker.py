@@ -246,13 +246,13 @@ class PooledWorker(WorkerRecord):
 
     def _progress(self, message: Progressed) -> None:
         request = self._running.get(message.id)
-        if request is None or request.call is None or request.call.on_progress is None:
+        if request is None or request.call is None:
             return
         data = message.progress
         done, total = data.get("progress"), data.get("total")
         if isinstance(done, int | float):
             with contextlib.suppress(Exception):  # the listener's own failure is not the call's
-                request.call.on_progress(
+                request.call.progressed(
                     Progress(done, total if isinstance(total, int | float) else None, str(data.get("message") or ""))
                 )
 

@@ -12,6 +12,7 @@ from toolrun.journal.call_page import CallSummary, outcome_of
 from toolrun.journal.call_record import CallState, show_id
 from toolrun.journal.history import History, PastCall
 from toolrun.journal.settlement import how_settled
+from toolrun.tools.call_log import LogLine
 
 
 class CallRow(TypedDict):
@@ -46,7 +47,7 @@ class TimelineEntry(TypedDict):
 
     at: int
     event: str
-    """`approved`, `accepted`, `started`, `called`, `ended` or `settled`."""
+    """`approved`, `accepted`, `started`, `progress`, `called`, `ended` or `settled`."""
     words: str
     call: str | None
     """The id of the call that its tool made."""
@@ -109,7 +110,7 @@ class CallDetail(TypedDict):
     children: list[CallRow]
     timeline: list[TimelineEntry]
     log: list[LogLineView]
-    """The first hundred lines that the tool logged, if the call has ended."""
+    """The first hundred lines that the tool logged, if the call has ended. What it reported is in the timeline."""
 
 
 def view_row(call: CallSummary, is_alive: Callable[[int], bool]) -> CallRow:
@@ -196,7 +197,7 @@ def view_call(history: History, call: PastCall) -> CallDetail:
         "settlement": _settlement(call),
         "approval": None if approval is None else approval.to_dict(),
         "children": children,
-        "timeline": _timeline(call, row["outcome"], children, approval),
+        "timeline": _timeline(call, history.reports(call.id), children, approval),
         "log": [{"after_us": it.after_us, "level": it.level, "text": it.text} for it in history.log_lines(call.id)],
     }
 
@@ -208,7 +209,7 @@ def _settlement(call: PastCall) -> SettlementView | None:
 
 
 def _timeline(
-    call: PastCall, outcome: str, children: list[CallRow], approval: StoredApproval | None
+    call: PastCall, reports: list[LogLine], children: list[CallRow], approval: StoredApproval | None
 ) -> list[TimelineEntry]:
     entries: list[TimelineEntry] = []
 
@@ -222,6 +223,8 @@ def _timeline(
     if call.state != CallState.REFUSED:
         attempt = f"attempt {call.attempt} started" if call.attempt > 1 else "started"
         add(call.at + (call.queued_us or 0), "started", f"{attempt} in {call.worker}" if call.worker else attempt)
+    for report in reports:
+        add(call.at + report.after_us, "progress", report.text)
     for it in children:
         add(it["at"], "called", f"called {it['tool']}: {it['outcome']}", it["id"])
     if call.run_us is not None:

@@ -42,6 +42,15 @@ class Progress:
     total: float | None = None
     message: str = ""
 
+    def __str__(self) -> str:
+        total = "" if self.total is None else f" of {_figure(self.total)}"
+        return f"{_figure(self.progress)}{total}{f': {self.message}' if self.message else ''}"
+
+
+def _figure(number: object) -> str:
+    """A number in few digits. Tools give all sorts of things."""
+    return f"{number:,.6g}" if isinstance(number, float) else str(number)
+
 
 OnProgress = Callable[[Progress], None]
 OnLateEnd = Callable[[object, BaseException | None], object]
@@ -183,7 +192,7 @@ class Call:
         """Its tool has logged a line. In any thread; never fails."""
         if self.log is None:
             self.log = CallLog()
-        line = self.log.add(LogLine(int((perf_counter() - self.started) * 1_000_000), level, text))
+        line = self.log.add(LogLine(self._after_us(), level, text))
         if self.on_log is None:
             return
         if self.loop is None:
@@ -191,6 +200,21 @@ class Call:
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
             self.loop.call_soon_threadsafe(_tell, self.on_log, line)
+
+    def note(self, progress: Progress) -> None:
+        """Keep a report of its tool. In any thread; never fails."""
+        if self.log is None:
+            self.log = CallLog()
+        self.log.report(self._after_us(), str(progress))
+
+    def progressed(self, progress: Progress) -> None:
+        """Its tool has reported, to the loop of the call."""
+        self.note(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress)
+
+    def _after_us(self) -> int:
+        return int((perf_counter() - self.started) * 1_000_000)
 
     def remaining(self) -> float:
         """Seconds until the deadline, never negative."""
@@ -259,13 +283,17 @@ class ToolContext:
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Tell the caller how far the tool has got. May be called from any thread; never fails."""
         call = self.call
-        if call is None or call.on_progress is None:
+        if call is None:
+            return
+        report = Progress(progress, total, message)
+        call.note(report)
+        if call.on_progress is None:
             return
         if call.loop is None:  # an inline tool: this is the caller's own thread
-            _tell(call.on_progress, Progress(progress, total, message))
+            _tell(call.on_progress, report)
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            call.loop.call_soon_threadsafe(_tell, call.on_progress, Progress(progress, total, message))
+            call.loop.call_soon_threadsafe(_tell, call.on_progress, report)
 
     async def call_tool(
         self, name: str, arguments: Arguments = None, *, timeout: float | None = None, key: str | None = None

@@ -39,6 +39,14 @@ def tell(word: str, context: ToolContext) -> str:
     context.logger.error("it is %s", word)
     return "done"
 
+@tool(effects="none")
+def count(context: ToolContext, times: int) -> str:
+    """Report, and log at the end."""
+    for number in range(times):
+        context.progress(number, times, context.secrets["KEY"])
+    context.logger.info("counted")
+    return "done"
+
 @tool(isolated=True, effects="none")
 def apart() -> str:
     """Write from a process."""
@@ -51,7 +59,7 @@ SCRIPT = '''
 # requires-python = ">=3.11"
 # ///
 """Logs."""
-from toolrun_sdk import log
+from toolrun_sdk import log, progress
 
 def busy(fails: bool = False) -> str:
     """Log, and perhaps fail.
@@ -62,6 +70,7 @@ def busy(fails: bool = False) -> str:
     log.info("fetching", city="Ulm")
     print("plain")
     log.debug("small")
+    progress(1, 2, "half")
     if fails:
         raise KeyError("lost")
     return "done"
@@ -69,6 +78,8 @@ def busy(fails: bool = False) -> str:
 CONFIG = """
 [secrets]
 KEY = { env = "TOOLRUN_TEST_KEY" }
+[tool.count]
+secrets = ["KEY"]
 """
 
 
@@ -80,6 +91,13 @@ async def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     (root / "tools/busy.py").write_text(SCRIPT)
     async with asked(root, TOOLS, CONFIG) as made:
         yield made
+
+
+async def reports_of(api: Asked, tool: str) -> list[str]:
+    """What its last call reported, with what came before and after it in the timeline."""
+    [row] = (await api.get("/api/calls", tool=tool, limit=1))["calls"]
+    timeline = (await api.get(f"/api/calls/{row['id']}"))["timeline"]
+    return [it["words"] if it["event"] == "progress" else it["event"] for it in timeline]
 
 
 async def log_of(api: Asked, tool: str) -> list[tuple[str, str]]:
@@ -102,6 +120,21 @@ async def test_a_call_keeps_its_first_hundred_lines(api: Asked) -> None:
     assert len(lines) == 101
     assert lines[99][1] == "line 99"
     assert lines[100] == ("info", "… and 900 more")
+
+
+async def test_the_first_reports_of_a_call_and_the_last_one_are_in_its_timeline(api: Asked) -> None:
+    await api.call("count", times=3)
+    wanted = [f"{number} of 3: ***" for number in range(3)]
+    assert await reports_of(api, "count") == ["accepted", "started", *wanted, "ended"]
+    await api.call("count", times=1000)
+    wanted = [f"{number} of 1000: ***" for number in (*range(20), 999)]
+    assert await reports_of(api, "count") == ["accepted", "started", *wanted, "ended"]
+    assert await log_of(api, "count") == [("info", "counted")]
+
+
+async def test_what_a_script_reports_is_in_the_timeline_of_its_call_also_if_nobody_listens(api: Asked) -> None:
+    await api.call("busy")
+    assert await reports_of(api, "busy") == ["accepted", "started", "1 of 2: half", "ended"]
 
 
 async def test_the_log_shows_only_what_its_level_lets_through(api: Asked, caplog: pytest.LogCaptureFixture) -> None:

@@ -46,13 +46,15 @@ def command(options: Options, call: str, as_json: bool) -> int:
                 "children": [it.shown_id for it in children],
                 "gaps": list(gaps_of_place(found.worker)),
                 "approval": None if approval is None else approval.to_dict(),
+                "progress": [{"after_us": it.after_us, "text": it.text} for it in history.reports(found.id)],
                 "log": [it._asdict() for it in history.log_lines(found.id)],
             }
             output.json(found.to_dict() | more)
         else:
             body = _body(found, None if approval is None else approval.edited, options)
             log = _log(history.log_lines(found.id))
-            output.text("\n".join([*_head(history, found), *_timeline(found, children, approval), *log, *body]))
+            timeline = _timeline(found, children, history.reports(found.id), approval)
+            output.text("\n".join([*_head(history, found), *timeline, *log, *body]))
     return OK
 
 
@@ -82,7 +84,9 @@ def _key(history: History, call: PastCall) -> str | None:
     return None if is_harmless or call.state == "refused" else history.idempotency_key(call)
 
 
-def _timeline(call: PastCall, children: list[PastCall], approval: StoredApproval | None) -> list[str]:
+def _timeline(
+    call: PastCall, children: list[PastCall], reports: list[LogLine], approval: StoredApproval | None
+) -> list[str]:
     lines = ["", "Timeline"]
     if approval is not None and approval.answered_at is not None:
         lines.append(f"  {time_of(approval.answered_at)}  {how_answered(approval)} (request {approval.id})")
@@ -90,10 +94,9 @@ def _timeline(call: PastCall, children: list[PastCall], approval: StoredApproval
     lines.append(f"  {time_of(moment)}  accepted")
     if call.queued_us:
         lines.append(f"  +{duration_of(call.queued_us):>9}  the tool started")
-    for child in children:
-        lines.append(
-            f"  +{duration_of(child.at - call.at):>9}  called {child.tool} ({child.shown_id}): {outcome_of(child)}"
-        )
+    between = [(it.at - call.at, f"called {it.tool} ({it.shown_id}): {outcome_of(it)}") for it in children]
+    between += [(it.after_us, it.text) for it in reports]
+    lines += [f"  +{duration_of(after_us):>9}  {words}" for after_us, words in sorted(between)]
     if call.run_us is not None:
         unsettled = replace(call, settled_as=None)  # that has a line of its own
         lines.append(f"  +{duration_of((call.queued_us or 0) + call.run_us):>9}  {outcome_of(unsettled)}")
