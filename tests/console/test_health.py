@@ -20,6 +20,11 @@ async def test_a_worker_is_shown_and_replaced(page: Page, address: str, api: htt
     [before] = [it["id"] for it in api.get("/api/health").json()["workers"]]
     await workers.get_by_role("button", name=re.compile("Restart .*sums")).click()
     await expect(workers.get_by_role("cell", name=before.removeprefix("pid "), exact=True)).to_have_count(0)
+    api.post("/api/tools/sums/call", json={"arguments": {"a": 1, "b": 2}})
+    [worker] = api.get("/api/health").json()["workers"]
+    assert worker["restarts"] > 0
+    row = workers.get_by_role("row").filter(has_text="sums.py")
+    await expect(row.get_by_role("cell").nth(7)).to_have_text(str(worker["restarts"]))
 
 
 async def test_a_server_is_connected_with_anew(page: Page, address: str, api: httpx2.Client) -> None:

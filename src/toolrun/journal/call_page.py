@@ -202,6 +202,12 @@ class TimeSpan:
     run_us: list[int] = field(default_factory=list)
     busy_us: int = 0
     """How long calls ran in this span, one beside the other counted twice."""
+    worker_us: int = 0
+    """How long of that in workers."""
+
+    def busy(self, run_us: int, in_worker: int) -> None:
+        self.busy_us += run_us
+        self.worker_us += run_us if in_worker else 0
 
 
 def outcomes_over_time(
@@ -210,25 +216,25 @@ def outcomes_over_time(
     """One slot for each `step` microseconds."""
     slots = [TimeSpan() for _ in range(max(1, -(-(until - since) // step)))]
     rows = connection.execute(sql("outcomes_over_time"), (since, until, step, tool))
-    for number, state, error_kind, settled_as, count, repaired, times, busy_us, longer in rows:
+    for number, state, error_kind, settled_as, in_worker, count, repaired, times, busy_us, longer in rows:
         slot = slots[number]
         slot.outcomes[outcome_of(state, error_kind, settled_as)] += count
         slot.repaired += repaired
         if times is None or state == CallState.REFUSED:
             continue
         slot.run_us += map(int, times.split(","))
-        slot.busy_us += busy_us or 0
+        slot.busy(busy_us or 0, in_worker)
         for begin, run_us in (map(int, it.split()) for it in (longer or "").split(",") if it):
-            _spread(slots, number, begin - since, run_us, step)
+            _spread(slots, number, begin - since, run_us, step, in_worker)
     return slots
 
 
-def _spread(slots: Sequence[TimeSpan], number: int, begin: int, run_us: int, step: int) -> None:
+def _spread(slots: Sequence[TimeSpan], number: int, begin: int, run_us: int, step: int, in_worker: int) -> None:
     """A call that ran beyond the span in which it began."""
     end = begin + run_us
     while begin < end and number < len(slots):
         until = min(end, (number + 1) * step)
-        slots[number].busy_us += until - begin
+        slots[number].busy(until - begin, in_worker)
         begin, number = until, number + 1
 
 

@@ -77,6 +77,11 @@ class Pool:
         """Those that get calls."""
         return [it for it in self._state.workers if it.state is WorkerState.READY]
 
+    @property
+    def restarts(self) -> int:
+        """How many workers were lost, worn out or replaced so far."""
+        return self._state.replaced
+
     def submit(self, request: Request) -> bool:
         """Send a request to a worker that is free now. False if none is. Raises UnavailableError if none will be."""
         if self._state.is_closed:

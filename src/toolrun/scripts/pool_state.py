@@ -138,6 +138,8 @@ class PoolState(Generic[W, T]):
         """All but those that were told to end."""
         self.starting = 0
         """Starts that were asked for and have neither succeeded nor failed."""
+        self.replaced = 0
+        """Workers that died, could not start, wore out or were told to go: not those that were idle."""
         self.is_closed = False
         self._is_frozen = False
         self._concurrency = limits.concurrency
@@ -314,12 +316,14 @@ class PoolState(Generic[W, T]):
 
     def _end(self, worker: W, event: Event) -> Actions[W, T]:
         self.workers.remove(worker)
+        self.replaced += event is Event.EMPTY
         _change(worker, event)
         return (EndWorker(worker, kill=worker.must_be_killed or worker.load > 0),)
 
     def _drop(self, worker: W) -> None:
         if worker in self.workers:
             self.workers.remove(worker)
+            self.replaced += 1
         _change(worker, Event.FAILED)
 
     def _refuse_all(self) -> Actions[W, T]:

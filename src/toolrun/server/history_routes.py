@@ -85,6 +85,8 @@ class SeriesAnswer(TypedDict):
     p99_ms: list[float | None]
     busy: list[float]
     """How many calls ran at once, on average."""
+    busy_workers: list[float]
+    """How many of them in workers."""
 
 
 class ConversationView(TypedDict):
@@ -301,6 +303,7 @@ def _view_series(slots: list[TimeSpan], since: int, step: int, now: int) -> Seri
         "p95_ms": part(0.95),
         "p99_ms": part(0.99),
         "busy": [round(it.busy_us / length, 3) for it, length in zip(slots, lengths, strict=True)],
+        "busy_workers": [round(it.worker_us / length, 3) for it, length in zip(slots, lengths, strict=True)],
     }
 
 

@@ -53,6 +53,8 @@ class WorkerView(TypedDict):
     """Resident bytes."""
     uptime: float
     """Seconds."""
+    restarts: int
+    """How many workers of its script were lost, worn out or replaced before: those that were idle do not count."""
     sandbox: str
 
 
@@ -149,7 +151,7 @@ class _ReportRoutes:
             "uptime": round(monotonic() - self._started, 1),
             "ready": self._state.is_ready(),
             "servers": self._servers(),
-            "workers": [_view_worker(script, worker) for script, _, worker in workers_of(self._state)],
+            "workers": [_view_worker(*it) for it in workers_of(self._state)],
             "queues": {
                 "running": health.running,
                 "queued": health.queued,
@@ -217,7 +219,7 @@ def workers_of(state: ApiState) -> Iterator[tuple[str, Pool, PooledWorker]]:
             yield from ((name, pool, worker) for worker in pool.workers)
 
 
-def _view_worker(script: str, worker: PooledWorker) -> WorkerView:
+def _view_worker(script: str, pool: Pool, worker: PooledWorker) -> WorkerView:
     status, info = worker.status(), worker.describe()
     return {
         "id": _id(worker),
@@ -227,6 +229,7 @@ def _view_worker(script: str, worker: PooledWorker) -> WorkerView:
         "running": status.running,
         "memory": None if info is None else info.memory,
         "uptime": round(monotonic() - worker.born, 1),
+        "restarts": pool.restarts,
         "sandbox": status.sandbox,
     }
 

@@ -189,8 +189,18 @@ def test_calls_that_run_on_over_several_spans_keep_each_of_them_busy(journal: sq
     add(journal, 6, 210, state="in_doubt", error_kind="timeout", settled_as="done", run_us=5)
     spans = outcomes_over_time(journal, 100, 400, 100)
     assert [it.busy_us for it in spans] == [70, 106, 60]
+    assert [it.worker_us for it in spans] == [0, 0, 0]
     assert [sorted(it.run_us) for it in spans] == [[10, 11, 200], [5], [1000]]
     assert [dict(it.outcomes) for it in spans] == [{"ok": 3}, {"running": 1, "ok": 1}, {"ok": 1}]
+
+
+def test_outcomes_over_time_know_how_busy_the_workers_were(journal: sqlite3.Connection) -> None:
+    add(journal, 1, 150, run_us=100, worker="pid 7, namespaces")
+    add(journal, 2, 160, run_us=10, worker="pid 8, namespaces")
+    add(journal, 3, 160, run_us=20)
+    spans = outcomes_over_time(journal, 100, 300, 100)
+    assert [(it.busy_us, it.worker_us) for it in spans] == [(80, 60), (50, 50)]
+    assert [dict(it.outcomes) for it in spans] == [{"ok": 3}, {}]
 
 
 def test_the_calls_of_a_list_are_counted_and_those_of_a_search_are_not(journal: sqlite3.Connection) -> None:

@@ -102,7 +102,10 @@ async def test_a_series_has_a_value_for_each_span(api: Asked) -> None:
     series = await api.get("/api/series", since="10m", step=60)
     spans = len(series["times"])
     assert spans in (10, 11)
-    lists = [*series["outcomes"].values(), *(series[name] for name in ("repaired", "p50_ms", "p99_ms", "busy"))]
+    lists = [
+        *series["outcomes"].values(),
+        *(series[name] for name in ("repaired", "p50_ms", "p99_ms", "busy", "busy_workers")),
+    ]
     assert {len(values) for values in lists} == {spans}
     assert (sum(series["outcomes"]["ok"]), sum(series["outcomes"]["refused"])) == (2, 1)
     assert all(later - earlier == 60 for earlier, later in zip(series["times"], series["times"][1:], strict=False))

@@ -61,12 +61,16 @@ async def test_a_worker_is_seen_and_replaced(tmp_path: Path) -> None:
         [worker] = (await api.get("/api/health"))["workers"]
         assert (worker["id"], worker["script"], worker["state"], worker["calls"]) == (str(pid), "where", "ready", 1)
         assert worker["memory"] > 1_000_000
+        assert worker["restarts"] == 0
         assert (await samples(api))['toolrun_workers{script="where",state="ready"}'] == 1
         assert (await api.post(f"/api/workers/{pid}/restart"))["state"] in ("draining", "ending")
         second = (await api.call("where"))["result"]
         assert second != pid
+        [worker] = (await api.get("/api/health"))["workers"]
+        assert (worker["id"], worker["restarts"]) == (str(second), 1)
         await api.post(f"/api/workers/{second}/restart", {"force": True})
         assert (await api.call("where"))["result"] not in (pid, second)
+        assert (await api.get("/api/health"))["workers"][0]["restarts"] == 2
         await api.post(f"/api/workers/{pid}/restart", status=404)
 
 

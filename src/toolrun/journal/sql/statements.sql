@@ -207,16 +207,16 @@ SELECT count(*) FROM call WHERE {where};
 
 -- name: outcomes_over_time
 -- By span. Of the calls that ran on beyond the span in which they began, beginning and duration.
-SELECT slot, state, error_kind, settled, count(*), sum(is_repaired), group_concat(run_us),
+SELECT slot, state, error_kind, settled, in_worker, count(*), sum(is_repaired), group_concat(run_us),
   sum(CASE WHEN run_us <= rest THEN run_us END),
   group_concat(CASE WHEN run_us > rest THEN at || ' ' || run_us END)
 FROM (
   SELECT (at - ?1) / ?3 AS slot, state, error_kind, CASE WHEN state = 'in_doubt' THEN settled_as END AS settled,
-    repairs IS NOT NULL AS is_repaired, run_us, at, ?3 - (at - ?1) % ?3 AS rest
+    repairs IS NOT NULL AS is_repaired, worker IS NOT NULL AS in_worker, run_us, at, ?3 - (at - ?1) % ?3 AS rest
   FROM call
   WHERE at >= ?1 AND at < ?2 AND (?4 = '' OR tool IN (SELECT id FROM tool WHERE name = ?4))
 )
-GROUP BY slot, state, error_kind, settled;
+GROUP BY slot, state, error_kind, settled, in_worker;
 
 -- name: calls_by_outcome
 -- `settled_as` stands behind what may be long: it is read only where it says something.

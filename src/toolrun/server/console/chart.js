@@ -113,12 +113,12 @@ export function stacked(series) {
   return [series.times, ...layers.reverse(), series.repaired];
 }
 
-/** How many workers or calls were busy, as an area. */
+/** How many workers were busy, as an area, and how many calls were at work in all. */
 export function occupancyOptions() {
   return {
     cursor: { y: false, drag: { x: false, y: false } },
-    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most) * 1.1] } },
-    axes: axes((splits) => splits.map((it) => (it >= 10 ? String(Math.round(it)) : String(Math.round(it * 100) / 100))), 40),
-    series: [{}, { label: "busy", stroke: colour("running"), fill: colour("running-tint"), width: 1.5, points: { show: false } }],
+    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, (most || 1) * 1.1] } },
+    axes: axes((splits) => splits.map((it) => (it >= 10 ? String(Math.round(it)) : String(Number(it.toPrecision(2))))), 48),
+    series: [{}, { label: "in workers", stroke: colour("running"), fill: colour("running-tint"), width: 1.5, points: { show: false } }, { label: "in all", stroke: colour("text-2"), width: 1.5, points: { show: false } }],
   };
 }

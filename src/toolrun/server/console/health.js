@@ -112,10 +112,13 @@ function Outcomes({ series, hours }) {
     <table class="bare"><thead><tr><th scope="col">Outcome</th><th scope="col" class="num">Calls</th></tr></thead><tbody>${shown.map((name) => html`<tr><td><a href=${href("calls", "", { outcome: name, hours })}><${State} state=${name} /></a></td><td class="num">${count(sums[name] ?? 0)}</td></tr>`)}<tr><td><${State} state="repaired" word="repaired (line)" /></td><td class="num">${count(repaired)}</td></tr></tbody></table></div></section>`;
 }
 
+/** @param {number[]} values */
+const most = (values) => Number(Math.max(...values).toPrecision(2));
+
 /** @param {{series: any}} props */
 function Occupancy({ series }) {
-  const data = useMemo(() => series?.busy && [series.times, series.busy], [series]);
-  return html`<section class="card"><header><h2>Occupancy</h2><span class="dim">calls at work at the same time, on average</span></header><div class="body">${data && has(data.slice(1)) ? html`<${Chart} label="How many calls were at work over time, at most ${Math.max(...data[1]).toFixed(1)}" data=${data} options=${occupancyOptions} />` : html`<p class="dim">Nothing was busy in this time.</p>`}</div></section>`;
+  const data = useMemo(() => series?.busy && [series.times, series.busy_workers, series.busy], [series]);
+  return html`<section class="card"><header><h2>Occupancy</h2><span class="dim">calls at once, on average</span><span class="key push"><span class="k50">in workers</span><span class="k95">in all</span></span></header><div class="body">${data && has(data.slice(1)) ? html`<${Chart} label="How many calls were at work over time: at most ${most(data[1])} in workers, ${most(data[2])} in all" data=${data} options=${occupancyOptions} />` : html`<p class="dim">Nothing was busy in this time.</p>`}</div></section>`;
 }
 
 /** A button that restarts something, and what came of it. @param {{path: string, name: string, label: string}} props */
@@ -136,7 +139,7 @@ function Servers({ servers }) {
   if (!servers.length) return html`<section class="card"><header><h2>Servers</h2></header><div class="body"><p class="dim">The project uses no MCP server.</p></div></section>`;
   return html`<section class="card"><header><h2>Servers</h2><span class="dim">${plural(servers.length, "MCP server")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Servers"><table><thead><tr><th scope="col">Server</th><th scope="col">State</th><th scope="col">Transport</th><th scope="col" class="num">Connected</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${servers.map((server) => {
     const up = isUp(server.state);
-    return html`<tr key=${server.name}><td class="nowrap"><b>${server.name}</b> <span class="dim">${plural(server.tools ?? 0, "tool")}</span></td><td><${State} state=${up ? "ok" : "failed"} word=${up ? "connected" : String(server.state).replaceAll("_", " ")} />${server.error && html`<div class="dim prose">${server.error}</div>`}${!up && server.tail && html`<pre class="code fold">${visible(server.tail)}</pre>`}</td><td class="soft">${[server.transport, server.protocol].filter(Boolean).join(", ")}</td><td class="num">${plural(server.connections, "time")}</td><td class="num"><${Restart} path="/api/servers/${encodeURIComponent(server.name)}/restart" name=${server.name} label=${up ? "Restart" : "Try now"} /></td></tr>`;
+    return html`<tr key=${server.name}><td class="nowrap"><b>${server.name}</b> <span class="dim">${plural(server.tools ?? 0, "tool")}</span></td><td><${State} state=${up ? "ok" : "failed"} word=${up ? "connected" : String(server.state).replaceAll("_", " ")} />${server.error && html`<div class="dim prose">${server.error}</div>`}${!up && server.tail && html`<pre class="code fold">${visible(server.tail)}</pre>`}</td><td class="soft nowrap">${server.transport}${server.protocol && html`<div class="dim">${server.protocol}</div>`}</td><td class="num">${plural(server.connections, "time")}</td><td class="num"><${Restart} path="/api/servers/${encodeURIComponent(server.name)}/restart" name=${server.name} label=${up ? "Restart" : "Try now"} /></td></tr>`;
   })}</tbody></table></div></section>`;
 }
 
@@ -144,8 +147,8 @@ function Servers({ servers }) {
 function Workers({ workers }) {
   if (!workers.length) return html`<section class="card"><header><h2>Workers</h2></header><div class="body"><p class="dim">None runs. A script's first call starts one.</p></div></section>`;
   const scripts = new Set(workers.map((it) => it.script)).size;
-  return html`<section class="card"><header><h2>Workers</h2><span class="dim">${count(workers.length)}, for ${plural(scripts, "script")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Workers"><table><thead><tr><th scope="col">Worker</th><th scope="col" class="num">pid</th><th scope="col">State</th><th scope="col">Walls</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Age</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${workers.map(
-    (it) => html`<tr key=${it.id}><td><code>${it.script}</code></td><td class="num">${it.id.replace("pid ", "")}</td><td><${State} state=${it.state === "busy" ? "running" : "ok"} word=${it.state} /></td><td class="soft">${it.sandbox || "none"}</td><td class="num">${count(it.calls)}</td><td class="num">${it.memory ? html`${(it.memory / 1e6).toFixed(1)}<span class="u">MB</span>` : "–"}</td><td class="num">${durationText(Math.round(it.uptime) * 1000).replace(".00", "")}</td><td class="num"><${Restart} path="/api/workers/${encodeURIComponent(it.id)}/restart" name="${it.script} ${it.id}" label="Restart" /></td></tr>`,
+  return html`<section class="card"><header><h2>Workers</h2><span class="dim">${count(workers.length)}, for ${plural(scripts, "script")}</span></header><div class="scroll-x" tabindex="0" role="region" aria-label="Workers"><table><thead><tr><th scope="col">Worker</th><th scope="col" class="num">pid</th><th scope="col">State</th><th scope="col">Walls</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Age</th><th scope="col" class="num">Restarts</th><th scope="col"><span class="sr">Restart</span></th></tr></thead><tbody>${workers.map(
+    (it) => html`<tr key=${it.id}><td><code>${it.script}</code></td><td class="num">${it.id.replace("pid ", "")}</td><td><${State} state=${it.state === "busy" ? "running" : "ok"} word=${it.state} /></td><td class="soft">${it.sandbox || "none"}</td><td class="num">${count(it.calls)}</td><td class="num">${it.memory ? html`${(it.memory / 1e6).toFixed(1)}<span class="u">MB</span>` : "–"}</td><td class="num">${durationText(Math.round(it.uptime) * 1000).replace(".00", "")}</td><td class="num">${count(it.restarts)}</td><td class="num"><${Restart} path="/api/workers/${encodeURIComponent(it.id)}/restart" name="${it.script} ${it.id}" label="Restart" /></td></tr>`,
   )}</tbody></table></div></section>`;
 }
 

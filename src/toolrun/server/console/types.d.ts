@@ -43,6 +43,7 @@ export interface Worker {
   running: number;
   memory: number | null;
   uptime: number;
+  restarts: number;
   sandbox: string;
 }
 
