@@ -17,6 +17,16 @@ from support.serving import Served, served
 
 TOKEN = "a-token-of-these-tests"
 HERE = Path(__file__).parent
+ODD = '''
+from toolrun import tool
+
+
+@tool(name="toString", effects="none")
+def to_string(constructor: str, valueOf: int = 1) -> str:
+    """Has names that every object of JavaScript knows."""
+    return constructor
+'''
+"""Beside the tools of the project, which are those of the pictures in the documentation."""
 expect.set_options(timeout=LIMIT / 2)
 
 
@@ -28,6 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     servers = HERE.parent / "mcp_servers"
     text = settings.read_text().replace("PYTHON", sys.executable).replace("SERVERS", str(servers))
     settings.write_text(text)
+    (folder / "tools/odd.py").write_text(ODD)
     return folder
 
 

@@ -91,6 +91,7 @@ async def test_a_lost_connection_is_said_and_found_again(browser: Browser, tmp_p
     await context.close()
 
 
-async def test_a_page_that_does_not_exist_says_so(page: Page, address: str) -> None:
-    await page.goto(f"{address}#/nowhere")
-    await expect(page.get_by_role("heading", name="There is no page nowhere")).to_be_visible()
+@pytest.mark.parametrize("name", ["nowhere", "toString"])
+async def test_a_page_that_does_not_exist_says_so(page: Page, address: str, name: str) -> None:
+    await page.goto(f"{address}#/{name}")
+    await expect(page.get_by_role("heading", name=f"There is no page {name}")).to_be_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx2
 import pytest
@@ -64,3 +65,24 @@ async def test_calls_of_a_tool_and_how_long_they_took_are_shown(page: Page, addr
     await expect(page.locator(".figures")).to_contain_text("repaired")
     await page.locator(".two tbody tr a").first.click()
     await expect(page.get_by_role("complementary", name="Call")).to_contain_text("dim")
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        ({"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}, ["form 1 of 2", "a", "form 2 of 2", "b"]),
+        ({"properties": {"a": {"$ref": "#/$defs/own"}}, "$defs": {"own": {"allOf": [{"$ref": "#/$defs/own"}]}}}, ["a"]),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/list"}}, "$defs": {"list": {"items": {"$ref": "#/$defs/list"}}}},
+            ["a"],
+        ),
+        ({"properties": {"a": {"$ref": "#/$defs/%"}, "constructor": {"format": "valueOf"}}}, ["a", "constructor"]),
+        ({"properties": {"a": True, "b": {"type": ["null", "string"]}, "c": {"prefixItems": [{}]}}}, ["a", "b", "c"]),
+    ],
+)
+async def test_schemas_of_every_shape_are_rows_of_a_table(page: Page, schema: dict[str, Any], names: list[str]) -> None:
+    rows = await page.evaluate(
+        "schema => import('/console/schema_words.js').then(it => it.rows(schema))", {"type": "object", **schema}
+    )
+    assert [row["name"] for row in rows] == names
+    assert all(isinstance(row["type"], str) for row in rows)

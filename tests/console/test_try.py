@@ -92,6 +92,15 @@ async def test_forms_of_a_value_and_lists_of_objects_can_be_filled_in(page: Page
     await expect(result).to_contain_text("Group ['mo']")
 
 
+async def test_tools_and_parameters_may_be_called_like_parts_of_the_language(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/toString")
+    form = page.get_by_role("region", name="Arguments as a form")
+    await expect(form.get_by_label("constructor")).to_have_value("")
+    await form.get_by_label("constructor").fill("x")
+    await expect(form.get_by_label("valueOf")).to_have_value("")
+    assert json.loads(await editor(page).input_value()) == {"constructor": "x"}
+
+
 async def test_the_dry_run_says_what_would_be_repaired_and_dropped(page: Page, address: str) -> None:
     await page.goto(f"{address}#/try/dim")
     await editor(page).fill('{"room": "office", "level": "40"}')

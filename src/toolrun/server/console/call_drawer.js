@@ -161,7 +161,7 @@ function pairs(sent, ran, repairs, dropped) {
   for (const it of repairs) {
     const { before, after } = it;
     const name = String(it.path ?? "").split(/[.[]/)[0] ?? "";
-    if (typeof before === "string" && typeof after === "string" && before in sent && after in ran && !(before in ran)) renamed.set(before, after);
+    if (typeof before === "string" && typeof after === "string" && Object.hasOwn(sent, before) && Object.hasOwn(ran, after) && !Object.hasOwn(ran, before)) renamed.set(before, after);
     const key = typeof after === "string" && renamed.has(before) ? after : (renamed.get(name) ?? name);
     whys.set(key, [...(whys.get(key) ?? []), it.reason]);
   }
@@ -169,8 +169,8 @@ function pairs(sent, ran, repairs, dropped) {
   const back = new Map([...renamed].map(([from, to]) => [to, from]));
   return names.map((name) => {
     const from = back.get(name) ?? name;
-    const was = from in sent ? `${from}: ${inline(sent[from])}` : undefined;
-    const is = name in ran ? `${name}: ${inline(ran[name])}` : undefined;
+    const was = Object.hasOwn(sent, from) ? `${from}: ${inline(sent[from])}` : undefined;
+    const is = Object.hasOwn(ran, name) ? `${name}: ${inline(ran[name])}` : undefined;
     if (is === undefined && (dropped.has(from) || dropped.has(name))) return { sent: was, ran: is, state: "refused", why: "dropped, not a parameter" };
     if (was === is) return { sent: was, ran: is, state: "", why: "" };
     const why = whys.get(name)?.join(", ") || (was === undefined ? "added" : is === undefined ? "not passed on" : (repairs[0]?.reason ?? "changed"));

@@ -5,7 +5,7 @@
  */
 import { html, useId, useState } from "./lib.js";
 import { Icon } from "./parts.js";
-import { forms, hasNothing, kind, limits, options, resolve, typeWords } from "./schema_words.js";
+import { forms, hasNothing, kind, limits, options, own, resolve, typeWords } from "./schema_words.js";
 
 /** @typedef {import("./types.js").Schema} Schema */
 /** @typedef {{schema: any, root: Schema, value: any, change: (value: any) => void, name: string, required: boolean, depth: number}} FieldProps */
@@ -17,10 +17,15 @@ const MAX_DEPTH = 6;
 /** The parameters of a tool. @param {{schema: Schema, value: Record<string, any>, change: (value: any) => void}} props */
 export function Form({ schema, value, change }) {
   const found = resolve(schema, schema);
-  const names = Object.keys(found.properties ?? {});
+  const several = forms(found, schema);
+  const names = (several.length ? several : [found]).flatMap((form) => Object.keys(form.properties ?? {}));
   const more = Object.keys(value).filter((name) => !names.includes(name));
   if (!names.length && !more.length) return html`<p class="dim">This tool has no parameters.</p>`;
-  return html`<${Properties} schema=${found} root=${schema} value=${value} change=${change} depth=${0} />
+  return html`${
+    several.length > 1
+      ? html`<${Choice} schema=${{}} forms=${several} root=${schema} value=${value} change=${change} name="arguments" required=${true} depth=${0} />`
+      : html`<${Properties} schema=${several[0] ?? found} root=${schema} value=${value} change=${change} depth=${0} />`
+  }
     ${more.length > 0 && html`<p class="help">Only in the JSON: ${more.map((name, at) => [at > 0 && ", ", html`<code>${name}</code>`])}</p>`}`;
 }
 
@@ -30,7 +35,7 @@ function Properties({ schema, root, value, change, depth }) {
   const required = new Set(schema.required ?? []);
   return Object.entries(schema.properties ?? {}).map(
     ([name, property]) => html`<${Field} key=${name} schema=${property} root=${root} name=${name} required=${required.has(name)} depth=${depth}
-      value=${given[name]} change=${(/** @type {any} */ part) => change(withPart(given, name, part))} />`,
+      value=${own(given, name)} change=${(/** @type {any} */ part) => change(withPart(given, name, part))} />`,
   );
 }
 
@@ -228,7 +233,7 @@ function score(form, root, value) {
   if (type !== "object") return options(form)?.some((it) => same(it, value)) === false ? -5 : 1;
   return Object.entries(form.properties ?? {}).reduce((sum, [name, property]) => {
     const fixed = resolve(property, root).const;
-    if (fixed !== undefined) return sum + (same(fixed, value[name]) ? 10 : -10);
-    return sum + (name in value ? 2 : (form.required ?? []).includes(name) ? -1 : 0);
+    if (fixed !== undefined) return sum + (same(fixed, own(value, name)) ? 10 : -10);
+    return sum + (Object.hasOwn(value, name) ? 2 : (form.required ?? []).includes(name) ? -1 : 0);
   }, 1);
 }

@@ -11,9 +11,9 @@ const MAX_OPTIONS = 12;
 
 /**
  * A schema with its local references followed, and `allOf` put together.
- * @param {any} schema @param {Schema} root @returns {Schema}
+ * @param {any} schema @param {Schema} root @param {number} [depth] in `allOf`, which may hold itself @returns {Schema}
  */
-export function resolve(schema, root) {
+export function resolve(schema, root, depth = 0) {
   let found = schema;
   for (let step = 0; step < MAX_DEPTH && found && typeof found === "object" && typeof found.$ref === "string"; step += 1) {
     const { $ref, ...beside } = found;
@@ -22,7 +22,8 @@ export function resolve(schema, root) {
   if (!found || typeof found !== "object") return {};
   if (!Array.isArray(found.allOf)) return found;
   const { allOf, ...rest } = found;
-  return allOf.map((/** @type {any} */ part) => resolve(part, root)).reduce(merged, rest);
+  if (depth > MAX_DEPTH) return rest;
+  return allOf.map((/** @type {any} */ part) => resolve(part, root, depth + 1)).reduce(merged, rest);
 }
 
 /** @param {Schema} a @param {Schema} b @returns {Schema} */
@@ -39,9 +40,21 @@ function target(reference, root) {
   /** @type {any} */
   let found = root;
   for (const part of reference.slice(1).split("/").filter(Boolean)) {
-    found = found?.[decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~")];
+    found = own(found, decoded(part).replaceAll("~1", "/").replaceAll("~0", "~"));
   }
   return found && typeof found === "object" ? found : {};
+}
+
+/** A part of an object that it has itself: names of parameters may be anything. @param {any} whole @param {string} name */
+export const own = (whole, name) => (whole && typeof whole === "object" && Object.hasOwn(whole, name) ? whole[name] : undefined);
+
+/** @param {string} text */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The forms between which a value may choose, without "nothing". @param {Schema} schema @param {Schema} root @returns {Schema[]} */
@@ -107,7 +120,7 @@ function word(type, schema, root, depth) {
     const each = schema.items && typeof schema.items === "object" ? typeWords(schema.items, root, depth + 1) : "";
     return each && each !== "anything" ? `list of ${each === "object" ? "objects" : each}` : "list";
   }
-  if (type === "string" && schema.format in FORMATS) return FORMATS[schema.format] ?? "text";
+  if (type === "string" && own(FORMATS, schema.format)) return own(FORMATS, schema.format);
   return TYPES[type] ?? type;
 }
 
@@ -149,7 +162,7 @@ function range(least, most, unit = "") {
 export function rows(root) {
   /** @type {SchemaRow[]} */
   const found = [];
-  addProperties(found, resolve(root, root), root, "", 0);
+  addInside(found, resolve(root, root), root, "", 0);
   return found;
 }
 
@@ -169,8 +182,14 @@ function add(found, property, root, place) {
   if (found.length >= MAX_ROWS || place.depth > MAX_DEPTH) return;
   const schema = resolve(property, root);
   const standard = "default" in schema ? inline(schema.default) : null;
-  found.push({ ...place, type: typeWords(schema, root), limits: limits(schema, root), meaning: schema.description ?? schema.title ?? "", standard });
+  found.push({ ...place, type: typeWords(schema, root), limits: limits(schema, root), meaning: schema.description ?? title(schema, place.name), standard });
   addInside(found, schema, root, place.path, place.depth + 1);
+}
+
+/** The title of a parameter, unless it is its name in other letters, as libraries make it. @param {Schema} schema @param {string} name @returns {string} */
+function title(schema, name) {
+  const plain = (/** @type {string} */ text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+  return typeof schema.title === "string" && plain(schema.title) !== plain(name) ? schema.title : "";
 }
 
 /** @param {SchemaRow[]} found @param {Schema} schema @param {Schema} root @param {string} path @param {number} depth */
@@ -185,12 +204,12 @@ function addInside(found, schema, root, path, depth) {
   }
   if (several.length) return undefined;
   const each = kind(schema) === "array" ? resolve(schema.items, root) : null;
-  if (each && hasInside(each, root)) return addInside(found, each, root, `${path}[]`, depth);
+  if (each && depth <= MAX_DEPTH && hasInside(each, root)) return addInside(found, each, root, `${path}[]`, depth);
   return addProperties(found, schema, root, path, depth);
 }
 
-/** Whether a value has parts that the table has rows for. @param {Schema} schema @param {Schema} root @returns {boolean} */
-function hasInside(schema, root) {
+/** Whether a value has parts that the table has rows for. A list may hold lists of its own kind. @param {Schema} schema @param {Schema} root @param {number} [depth] @returns {boolean} */
+function hasInside(schema, root, depth = 0) {
   if (schema.properties || forms(schema, root).some((form) => form.properties)) return true;
-  return kind(schema) === "array" && hasInside(resolve(schema.items, root), root);
+  return kind(schema) === "array" && depth < MAX_DEPTH && hasInside(resolve(schema.items, root), root, depth + 1);
 }

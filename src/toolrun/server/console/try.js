@@ -14,8 +14,8 @@ import { tools } from "./state.js";
 /** Milliseconds of silence before what was typed is checked. */
 const PAUSE = 180;
 
-/** What was typed for each tool, as long as the page is open. @type {import("@preact/signals").Signal<Record<string, string>>} */
-const drafts = signal({});
+/** What was typed for each tool, as long as the page is open. @type {import("@preact/signals").Signal<Map<string, string>>} */
+const drafts = signal(new Map());
 
 export function Page() {
   const { id } = route.value;
@@ -39,7 +39,7 @@ function Bench({ name }) {
   }, [name]);
   const type = (/** @type {string} */ typed) =>
     batch(() => {
-      drafts.value = { ...drafts.peek(), [name]: typed };
+      drafts.value = new Map(drafts.peek()).set(name, typed);
       if (route.peek().query.has("arguments")) go(href("try", name), { replace: true });
     });
   const seconds = Number(timeout) > 0 ? Number(timeout) : null;
@@ -76,7 +76,7 @@ function Bench({ name }) {
  */
 function textOf(name, tool) {
   const given = route.value.query.get("arguments");
-  return given === null ? (drafts.value[name] ?? JSON.stringify(beginning(tool?.schema), null, 2)) : pretty(given);
+  return given === null ? (drafts.value.get(name) ?? JSON.stringify(beginning(tool?.schema), null, 2)) : pretty(given);
 }
 
 /** @param {any} value */
