@@ -33,7 +33,7 @@ from toolrun.mcp.output_check import OutputSchema, broken_promise
 from toolrun.result import Content, Large
 from toolrun.schema.origin import Origin
 from toolrun.text import section
-from toolrun.tools.context import Call, OnLateEnd, OnProgress, current_call
+from toolrun.tools.context import Call, OnLateEnd, current_call
 from toolrun.tools.key_argument import KeyArgument
 
 logger = get_logger("toolrun.mcp")
@@ -133,7 +133,8 @@ class McpTool:
         if session is None or session.channel.loss is not None or call.trace is not None:
             return None
         params = session.call_params(self.listed.name, call.arguments, call.idempotency_key)
-        return session.channel.submit("tools/call", params, self._read, _listener(call))
+        listener = None if call.on_progress is None else call.progressed  # reports are made only if somebody listens
+        return session.channel.submit("tools/call", params, self._read, listener)
 
     async def ainvoke(self, arguments: dict[str, JSON]) -> object:
         try:
@@ -159,11 +160,12 @@ class McpTool:
             return await session.call(session.call_params(self.listed.name, arguments, ""), None)
         late = None if call.on_late_end is None else partial(self._answered_late, call.on_late_end)
         params = partial(session.call_params, self.listed.name, arguments, call.idempotency_key)
+        listener = None if call.on_progress is None else call.progressed
         if call.trace is None:
-            return await session.call(params(), _listener(call), late)
+            return await session.call(params(), listener, late)
         trace = call.trace.request(self.listed.name, self._address(session))
         try:
-            result = await session.call(params(trace.carrier), _listener(call), late)
+            result = await session.call(params(trace.carrier), listener, late)
         except Exception as error:
             trace.end(str(error.code) if isinstance(error, RpcError) else type(error).__name__)
             raise
@@ -237,11 +239,6 @@ class McpTool:
             return failure
         kind = UnavailableError if error.is_unreachable else ToolError
         return kind(f"The MCP server '{name}' answered {error.summary}", side_effects=SideEffects.UNKNOWN)
-
-
-def _listener(call: Call) -> OnProgress | None:
-    """Who the server reports to. It is asked for reports only if somebody listens."""
-    return None if call.on_progress is None else call.progressed
 
 
 def _promise(listed: Listed) -> OutputSchema | None:
