@@ -214,7 +214,8 @@ def test_arguments_are_edited_in_one_line_if_there_is_no_editor(project: Path) -
             "    + note: for lunch",
         ]
         shown.type("y")
-        shown.expect("It is paid ann 2\nNote: the person who approved this call changed its arguments to {")
+        shown.expect("It is paid ann 2\nNote: the person who approved this call changed its arguments to")
+        shown.expect('{"to":"ann","amount":2,"note":"for lunch"}')
     assert paid(project) == ["ann 2"]
     call = last_call(project)
     assert call["original"] == {"to": "ann", "amount": 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import httpx2
 import pytest
@@ -168,6 +170,33 @@ def test_call_and_list_use_a_running_server(project: Path) -> None:
         assert json.loads(as_json.stdout)["result"] in (5, "5")
     log = toolrun("log", "--json", cwd=project).stdout
     assert "serve" in log
+
+
+async def test_at_a_running_server_too_a_person_is_not_asked_about_what_is_destructive(project: Path) -> None:
+    (project / "tools" / "wipe.py").write_text(
+        dedent("""
+        from toolrun import tool
+
+        @tool(annotations={"destructiveHint": True})
+        def wipe(path: str) -> str:
+            "Wipe."
+            return f"wiped {path}"
+
+        @tool(approval="ask")
+        def pay() -> str:
+            "Pay."
+            return "paid"
+        """)
+    )
+    with serving("--http", "0", cwd=project) as server:
+        called = await asyncio.to_thread(toolrun, "call", "wipe", "path=/x", "--url", server.url, cwd=project)
+        assert called.stdout == "wiped /x\n", called.stderr
+        refused = await asyncio.to_thread(toolrun, "call", "pay", "--url", server.url, cwd=project)
+        assert "its author requires it" in refused.stderr
+        for era in ERAS:
+            async with http_client(server.url, era, kept(project)) as client:
+                answer = await client.call_tool("wipe", {"path": "/x"})
+                assert "it declares itself destructive" in text_of(answer)
 
 
 def test_the_url_says_what_is_wrong(project: Path, tmp_path: Path) -> None:

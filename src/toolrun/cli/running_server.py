@@ -81,6 +81,7 @@ class RunningServer:
         await runtime.ready()
         [server] = runtime.servers
         if server.session is not None:
+            server.session.speak_for_person()
             return
         reason = server.error
         if "HTTP 401" not in reason:

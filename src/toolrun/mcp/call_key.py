@@ -11,6 +11,8 @@ from typing import Any, Final
 
 META_KEY: Final = "toolrun/idempotencyKey"
 """In the `_meta` of every call that toolrun makes."""
+PERSON_KEY: Final = "toolrun/person"
+"""In the `_meta` of what `toolrun call` sends: a person makes the call, and no model."""
 HEADER: Final = "idempotency-key"
 """The same over HTTP (draft-ietf-httpapi-idempotency-key-header)."""
 _ESCAPED: Final = re.compile(r'\\(["\\])')

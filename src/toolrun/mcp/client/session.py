@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 from toolrun.logger import get_logger
-from toolrun.mcp.call_key import META_KEY
+from toolrun.mcp.call_key import META_KEY, PERSON_KEY
 from toolrun.mcp.client.channel import Channel
 from toolrun.mcp.client.json_rpc import (
     METHOD_NOT_FOUND,
@@ -163,6 +163,10 @@ class Session:
             return {"name": tool, "arguments": arguments, **self._envelope}
         meta = {**self._envelope.get("_meta", {}), META_KEY: key, **trace}
         return {"name": tool, "arguments": arguments, "_meta": meta}
+
+    def speak_for_person(self) -> None:
+        """From now on its calls are those of a person."""
+        self._envelope = {"_meta": {**self._envelope.get("_meta", {}), PERSON_KEY: True}}
 
     async def request_resources(self, method: str, params: dict[str, Any]) -> Result:
         """What begins with `resources/` and is no subscription. Raises RpcError, BadAnswerError or LostError."""

@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect
 
 from toolrun.json import dumps, loads
-from toolrun.mcp.call_key import HEADER, META_KEY
+from toolrun.mcp.call_key import HEADER, META_KEY, PERSON_KEY
 from toolrun.mcp.server.client_approval import APPROVAL_FIELDS, is_well_formed, parked_call
 from toolrun.mcp.server.client_message import CALL, RefusedError, check_keys, read_large
 from toolrun.mcp.server.mcp_server import McpServer
@@ -186,6 +186,7 @@ class FastPath:
                 key=server.given_key(meta, key_header),
                 outlives_client=META_KEY not in meta,
                 on_approval=parked_call(params, meta) if meta.get(CLIENT_CAPABILITIES_META_KEY) else None,
+                is_person=meta.get(PERSON_KEY) is True,
             )
             if (tracer := server.executor.tracer) is not None:
                 calling = traced(tracer, calling, CALL, name, meta, MODERN_PROTOCOL_VERSIONS[-1], is_http=True)

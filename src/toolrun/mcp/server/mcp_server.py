@@ -37,7 +37,7 @@ from toolrun.execution.approval import Caller, current_caller
 from toolrun.execution.executor import ToolExecutor
 from toolrun.json import JSON, dumps
 from toolrun.logger import get_logger
-from toolrun.mcp.call_key import HEADER, META_KEY, given_keys
+from toolrun.mcp.call_key import HEADER, META_KEY, PERSON_KEY, given_keys
 from toolrun.mcp.call_result import too_large, write_result
 from toolrun.mcp.server.announcements import Announcements, Context
 from toolrun.mcp.server.client_approval import AskingClient, ParkedCall, asking_client, is_well_formed, parked_call
@@ -66,6 +66,8 @@ _LISTS: Final = frozenset({"resources/list", "resources/templates/list"})
 _SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 _MODEL: Final = Caller(is_model=True)
 """Who makes the calls of clients: a model, as far as anybody knows."""
+_PERSON: Final = Caller(is_model=False)
+"""Who makes those of `toolrun call --url`."""
 
 
 class McpServer:
@@ -250,9 +252,9 @@ class McpServer:
         # In the older era a client that leaves cancels nothing, and one that cancels says so.
         outlives = is_modern and ctx.request is not None and META_KEY not in (meta or {})
         asking = parked_call(ctx.params or {}, meta or {}) if is_modern else asking_client(ctx)
-        call = partial(
-            self.call, name, tool, arguments, is_modern, key=key, outlives_client=outlives, on_approval=asking
-        )
+        is_person = (meta or {}).get(PERSON_KEY) is True
+        more: dict[str, Any] = {"outlives_client": outlives, "on_approval": asking, "is_person": is_person}
+        call = partial(self.call, name, tool, arguments, is_modern, key=key, **more)
         try:
             if ctx.meta is None or ctx.meta.get("progress_token") is None:
                 return await call()
@@ -292,6 +294,7 @@ class McpServer:
         key: CallKey | None = None,
         outlives_client: bool = False,
         on_approval: AskingClient | ParkedCall | None = None,
+        is_person: bool = False,
     ) -> dict[str, Any]:
         """The `CallToolResult` of a call. `tool` is what was found under the name. Raises MCPError if none comes.
 
@@ -299,7 +302,9 @@ class McpServer:
         `on_approval` asks the client, if it can be asked. The result may be an `InputRequiredResult` then.
         """
         tool_name = tool.tool_name if tool is not None else name
-        caller = _MODEL if on_approval is None else Caller(is_model=True, on_approval=on_approval)
+        caller = _PERSON if is_person else _MODEL
+        if on_approval is not None:
+            caller = Caller(caller.is_model, on_approval=on_approval)
         before = current_caller.set(caller)  # as `calling_as` does, at a tenth of its cost
         try:
             calling = self.executor.execute(tool_name, arguments, on_progress=on_progress, key=key)
