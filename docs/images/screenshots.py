@@ -6,7 +6,9 @@ It serves a project like that of the tests, makes some calls, and takes the pict
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -30,20 +32,31 @@ CALLS = [
     ("control_zwave_device", {"device_name": "desk lamp", "action": "on"}),
     ("dim", {"room": "office", "level": "40", "mood": "calm"}),
     ("dim", {"room": "kitchen", "level": 400}),
+    ("good_night", {"rooms": '["hall", "kitchen", "office"]'}),
+    ("get_weather", {"city": "Ulm"}),
     ("vague", {"name": "garden pump"}),
     ("plan", {"target": {"kind": "room", "room": "hall"}, "days": "mo"}),
 ]
 
 
-async def take(page: Page, api: httpx2.AsyncClient, address: str) -> None:
-    for number in range(60):
-        name, arguments = CALLS[(number * 5) % len(CALLS)]
+def spread(journal: Path) -> None:
+    """Let the calls so far have happened in the last hour, more of them now than then."""
+    with contextlib.closing(sqlite3.connect(journal, timeout=30)) as connection, connection:
+        connection.execute("UPDATE call SET at = at - 900000 * ((id * 40503) % 61) * ((id * 7919) % 61)")
+
+
+async def take(page: Page, api: httpx2.AsyncClient, address: str, journal: Path) -> None:
+    for number in range(400):
+        name, arguments = CALLS[(number * 7) % len(CALLS)]
         if name != "vague" or number < 8:
             await api.post(f"/api/tools/{name}/call", json={"arguments": arguments})
+    spread(journal)
+    for name, arguments in [*CALLS[:-2], CALLS[-1]]:
+        await api.post(f"/api/tools/{name}/call", json={"arguments": arguments})
     headers = {"accept": "text/event-stream"}
     asked = {"arguments": {"path": "photos/2019"}}
     waiting = asyncio.create_task(api.post("/api/tools/remove/call", json=asked, headers=headers))
-    repaired = (await api.get("/api/calls?tool=dim&outcome=ok&limit=1")).json()["calls"][0]["id"]
+    repaired = (await api.get("/api/calls?tool=good_night&limit=1")).json()["calls"][0]["id"]
     pages = {
         "tools": "#/tools/plan",
         "try": "#/try/dim",
@@ -99,7 +112,7 @@ async def main() -> None:
             ):
                 browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
                 context = await browser.new_context(viewport=SIZE, color_scheme="light")
-                await take(await context.new_page(), api, address)
+                await take(await context.new_page(), api, address, project / ".toolrun/journal.db")
                 await browser.close()
     for picture in sorted(OUT.glob("console-*.png")):
         print(f"{picture.relative_to(ROOT)}  {picture.stat().st_size / 1000:.0f} kB")  # noqa: T201  a command

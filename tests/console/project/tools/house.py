@@ -40,6 +40,17 @@ def plan(target: Room | Group, days: list[Literal["mo", "tu", "we"]] | None = No
 
 
 @tool(effects="none")
+async def good_night(rooms: list[str], context: ToolContext) -> str:
+    """Say how dark the rooms would be at night, one after the other."""
+    for number, room in enumerate(rooms, 1):
+        await asyncio.sleep(0.02 * number)
+        await context.call_tool("dim", {"room": room, "level": 5})
+        context.progress(number, len(rooms), room)
+        context.logger.info("%s would be at 5 %%", room)
+    return f"Good night: {', '.join(rooms)}."
+
+
+@tool(effects="none")
 async def hang(context: ToolContext) -> str:
     """Never answers."""
     context.progress(1, 3, "sleeping")
