@@ -18,8 +18,8 @@ import pytest_asyncio
 from support.direct_cluster import DirectCluster, is_alive
 from support.engine_world import Ears, World, open_world
 from toolrun.errors import UnavailableError
-from toolrun.processes.engine import Exit, Worker
-from toolrun.processes.process_table import RemoteProcess, find_remote_workers
+from toolrun.processes.engine import Exit, Worker, WorkerStatus
+from toolrun.processes.process_table import find_remote_workers
 from toolrun.processes.ray.certificates import new_identity
 from toolrun.processes.ray.cluster_client import PlaceError
 from toolrun.processes.ray.ray_engine import RayEngine
@@ -47,8 +47,8 @@ def pid_of(worker: Worker) -> int:
     return int(worker.describe().place.removeprefix("pid "))
 
 
-async def read_one(context: ssl.SSLContext, port: int) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+async def read_one(context: ssl.SSLContext, port: int, name: str | None = None) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     try:
         await reader.readexactly(1)
     finally:
@@ -179,17 +179,18 @@ async def test_an_environment_that_cannot_be_made_is_told_with_its_node(world: W
     assert DirectCluster.opened.places[0].is_released
 
 
-async def test_nobody_but_the_gateway_is_let_in(world: World) -> None:
-    await world.start(Ears())
-    place = DirectCluster.opened.places[0]
+async def test_nobody_but_the_gateway_is_let_in_not_even_before_it(world: World) -> None:
+    engine = world.engine
+    assert isinstance(engine, RayEngine)
+    seat = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
     stranger = new_identity()
     anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anonymous.check_hostname, anonymous.verify_mode = False, ssl.CERT_NONE
     with_own = stranger.client_context(stranger.certificate)
-    with_own.check_hostname, with_own.verify_mode = False, ssl.CERT_NONE
     for context in (anonymous, with_own):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         with pytest.raises((OSError, EOFError)):  # asyncio.IncompleteReadError is the latter
-            await read_one(context, place.link.port)
+            await read_one(context, seat.port)
+    await read_one(engine._identity.client_context(seat.certificate), seat.port, seat.name)  # a beat
 
 
 async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> None:
@@ -213,27 +214,27 @@ async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> Non
     assert not got
 
 
-async def test_toolrun_workers_shows_the_node_the_replica_and_whether_anything_is_heard_of_it(world: World) -> None:
-    ears = Ears()
-    _, pid = await busy(world, ears)
-    ears.ready.set_result(None)
-    link = DirectCluster.opened.places[0].link
+async def test_toolrun_workers_shows_the_node_the_replica_and_whether_anything_is_heard_of_it(tmp_path: Path) -> None:
+    async with open_world("node", tmp_path, lease=60.0) as world:  # long enough to be seen in silence
+        ears = Ears()
+        _, pid = await busy(world, ears)
+        ears.ready.set_result(None)
+        link = DirectCluster.opened.places[0].link
 
-    async def shown(state: str) -> RemoteProcess:
-        async with asyncio.timeout(10):
-            while True:
-                for it in find_remote_workers():
-                    if it.host == os.getpid() and it.status.state == state and it.status.pid == pid:
-                        return it
-                await asyncio.sleep(0.05)
+        async def shown(state: str) -> WorkerStatus:
+            async with asyncio.timeout(30):
+                while True:
+                    for it in find_remote_workers():
+                        if it.host == os.getpid() and it.status.state == state and it.status.pid == pid:
+                            return it.status
+                    await asyncio.sleep(0.05)
 
-    found = await shown("ready")
-    assert found.status.node == "127.0.0.1 (node-0)"
-    assert found.status.replica == "0"
-    assert found.status.memory > 0
-    DirectCluster.opened.be_quiet()
-    link.cut()
-    await shown("silent")
+        status = await shown("ready")
+        assert (status.node, status.replica) == ("127.0.0.1 (node-0)", "0")
+        assert status.memory > 0
+        link.cut()
+        await shown("silent")
+        link.heal()
 
 
 async def test_an_environment_is_made_once_for_all_replicas_of_a_node(world: World, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def open_cluster() -> Iterator[Machines]:
     needs_machines()
     folder = Path(tempfile.mkdtemp(prefix="tray", dir="/tmp"))  # sockets have short paths
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    plain["RAY_USAGE_STATS_ENABLED"] = "0"
     options = ["--head", "--port=6379", "--num-cpus=1", "--include-dashboard=false", "--object-store-memory=80000000"]
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={ADDRESS}", *options]
     log = folder / "log"

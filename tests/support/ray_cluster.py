@@ -5,12 +5,13 @@
         ray_cluster.run("print(…)")               or a program
 
 It is there once for all tests, in the xdist group "ray"; a test gets it whole, whatever the one before did to it. Who
-is not root has one node, and tests that ask for `two_machines` are skipped. In CI, root must have what it takes.
+is not root has one node, and tests that ask for `two_machines` are skipped. In CI, root must have the programs for it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -30,7 +31,7 @@ def wait_until(is_so: Callable[[], object], limit: float = 30.0) -> None:
 def needs_machines() -> None:
     """Skips a test that needs more than one machine where there is one."""
     if reason := why_not():
-        _give_up(f"it needs two machines: {reason}", is_wanted=os.geteuid() == 0)
+        _give_up(f"it needs two machines: {reason}", is_wanted=os.geteuid() == 0 and shutil.which("ip") is None)
 
 
 def _give_up(reason: str, *, is_wanted: bool = True) -> None:

@@ -47,6 +47,8 @@ class Turn:
         self.old, self.new = (Pool(name, engine, self._spec, self.limits) for name in ("old", "new"))
         self.used = self.old
         self.fewest = workers
+        self.left = workers
+        """Of the old ones, when the new ones were used."""
 
     async def _spec(self) -> ProcessSpec:
         self.fewest = min(self.fewest, len(self.used.ready))
@@ -60,6 +62,7 @@ class Turn:
     def use_new(self) -> None:
         assert self.used is self.old, "once"
         self.used = self.new
+        self.left = len(self.old.ready)
         self.old.retire()
 
 
@@ -120,6 +123,7 @@ async def test_a_version_that_cannot_be_started_is_used_at_once_so_that_its_call
         it.engine.room = 0
         await roll(it.old, it.new, it.use_new)
         assert it.used is it.new
+        assert it.left == 3, "no more of the old ones were ended for it"
         with pytest.raises(CallError, match="no room"):
             await call(it.new)
 
@@ -130,3 +134,17 @@ async def test_workers_that_are_lost_meanwhile_are_not_waited_for() -> None:
             worker.end(-9)
         await roll(it.old, it.new, it.use_new)
         assert it.used is it.new
+
+
+async def test_a_new_one_starts_when_the_old_one_has_ended() -> None:
+    async with turn(2) as it:
+        first, second = it.engine.workers
+        first.lingers = True
+        rolling = asyncio.create_task(roll(it.old, it.new, it.use_new))
+        await until(lambda: first.closed)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert it.engine.workers == [first, second]
+        first.end(0)
+        await rolling
+        assert len(it.new.ready) == 2
