@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from toolrun.config.cache_directory import cache_directory
 from toolrun.regular_file import MAX_PYTHON_BYTES, read_regular_file
 from toolrun.tools.naming import name_of_function
 
@@ -156,7 +157,7 @@ def _name(node: ast.expr | None) -> str:
 
 
 def _path(config: Config) -> Path:
-    cache = config.root / Path(config.workers.cache).expanduser()
+    cache = cache_directory(config.workers, config.root)
     return cache / "completion" / f"{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:32]}.json"
 
 

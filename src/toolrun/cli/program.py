@@ -51,6 +51,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "init": Entry("init", "Create a project with a tool to start from."),
     "new": Entry("new", "Create a new tool from a template."),
     "sync": Entry("sync", "Create the environments of all scripts in advance."),
+    "cache": Entry("cache", "Show what toolrun keeps in its cache, and delete it."),
     "completion": Entry("completion", "Print the completion script of a shell."),
     "workers": Entry("workers", "List the processes that run script tools."),
     "cluster": Entry("cluster", "Make machines the nodes of a cluster, on which scripts run."),

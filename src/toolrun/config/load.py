@@ -58,7 +58,9 @@ def load_config(
     path = path.absolute() if path is not None else None
     root = path.parent if path is not None else Path.cwd()
     document = read_document(path) if path is not None else {}
-    reader = ConfigReader(str(path or "the configuration"), root, environ, [])
+    variables, env_files = _read_env_file(document, root, path, environ, is_found=is_found)
+    environ = variables | dict(environ)
+    reader = ConfigReader(str(path or "the configuration"), root, environ, [], secret_files=env_files)
     table = document.pop("secrets", {})
     secrets, missing = reader.secrets(table)
     given = reader.file(document) | reader.variables() | reader.overrides(overrides)
@@ -73,9 +75,33 @@ def load_config(
         path=path,
         root=root,
         is_found=is_found,
+        variables=MappingProxyType(variables),
         secrets=MappingProxyType(secrets),
         secret_files=tuple(reader.secret_files),
         missing_secrets=MappingProxyType(missing),
         missing_servers=MappingProxyType({name: reason for (_, name), reason in reader.missing.items()}),
         **fields_of_config(given),
     )
+
+
+def _read_env_file(
+    document: Mapping[str, JSON], root: Path, path: Path | None, environ: Mapping[str, str], *, is_found: bool
+) -> tuple[dict[str, str], list[Path]]:
+    """The variables of the file that [environment] names and that are not set, and the file, if it is named.
+
+    It is read before all other keys, which may refer to these variables.
+    """
+    table = document.get("environment")
+    name = table.get("file") if isinstance(table, dict) else None
+    name = environ.get("TOOLRUN_ENVIRONMENT_FILE") or name
+    if not name or not isinstance(name, str):  # whoever reads the section says what is wrong with it
+        return {}, []
+    from pathlib import Path
+
+    from toolrun.config.env_file import read_env_file
+    from toolrun.config.ownership import refusal
+
+    file = root / Path(name).expanduser()
+    if is_found and file.exists() and (reason := refusal(file, root, path, environ)):
+        raise ConfigError(f"{file} {reason}")
+    return {key: value for key, value in read_env_file(file).items() if key not in environ}, [file]

@@ -36,6 +36,13 @@ class Limits(Settings):
     """Refuse arguments that are not in the schema, instead of dropping them."""
 
 
+class EnvironmentSettings(Settings):
+    """Environment variables from a file."""
+
+    file: str = ""
+    """The file, such as `.env`, relative to the configuration file. A variable that is set already keeps its value."""
+
+
 class FileSettings(Settings):
     """The files with tools: glob patterns, relative to the configuration file."""
 
@@ -146,8 +153,9 @@ class WorkerSettings(Settings):
     """Seconds that a process gets to exit by itself."""
     variables: tuple[str, ...] = ()
     """Environment variables to pass on, besides PATH, HOME and the locale."""
-    cache: str = "~/.cache/toolrun"
-    """The directory for the environments and descriptions of scripts."""
+    cache: str = ""
+    """The directory for the environments and descriptions of scripts, relative to the configuration file. Empty: the
+    cache directory of the platform."""
     allow_build: bool = False
     """Allow packages to run build scripts while an environment is made."""
     sandbox: str = "standard"
@@ -356,6 +364,9 @@ class Config(Settings):
     timeout: float = 30.0
     """Seconds that a call may take, unless its tool has another limit."""
     limits: Limits = field(default_factory=Limits)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """The variables of that file that were not set."""
     files: FileSettings = field(default_factory=FileSettings)
     tool: Mapping[str, ToolSettings] = field(default_factory=lambda: MappingProxyType({}))
     """Settings by tool name; tools without settings are absent."""

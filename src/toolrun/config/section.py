@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from toolrun.config.model import (
     ApprovalSettings,
+    EnvironmentSettings,
     FileSettings,
     JournalSettings,
     Limits,
@@ -72,6 +73,7 @@ def _section(field: str, shape: type[Any], *, named: bool = False, **special: Va
 
 SECTIONS: Mapping[str, Section] = {
     "executor": _section("limits", Limits, timeout=SECONDS, max_queue=count(0)),
+    "environment": _section("environment", EnvironmentSettings),
     "tools": _section("files", FileSettings, python=PATTERNS, catalogs=PATTERNS),
     "tool": _section(
         "tool",

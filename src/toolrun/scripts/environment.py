@@ -7,6 +7,7 @@ Knows requirements, directories and uv; knows nothing of workers and calls.
         script.py         the metadata block alone: a path of the user's is never seen by uv
         script.py.lock    the lock file that stands beside the script, if there is one
         venv-<random>/    the environment
+        used              locked (flock) by every program that uses it, so that `toolrun cache clean` leaves it alone
         complete          the name of the environment that is complete; written last, and replaced atomically
 
 **How it is made.** `uv sync --script script.py --active` with VIRTUAL_ENV set: one command that honours the header's
@@ -63,6 +64,7 @@ from toolrun.errors import SideEffects, UnavailableError
 from toolrun.processes.engine import describe_exit
 from toolrun.regular_file import UnsuitableFileError, read_regular_file
 from toolrun.scripts.interpreter import base_interpreter, is_met, platform_tag
+from toolrun.scripts.kept_environment import hold
 from toolrun.scripts.pep723 import read_block, read_metadata
 from toolrun.scripts.uv import UvResult, advise, clean_variables, readable, run_uv
 
@@ -137,6 +139,8 @@ class Environments:
         """Those that can be waited for, by key."""
         self._tasks: set[asyncio.Task[Path]] = set()
         """Those, and those that are being given up."""
+        self._held: dict[str, int] = {}
+        """Descriptors of the environments that are in use, by key: nobody deletes them meanwhile."""
         self._closed = False
 
     def known(self, requirements: Requirements) -> Path | None:
@@ -151,7 +155,7 @@ class Environments:
 
         However many wait for it, it is made once. It is given up when the last of them is cancelled.
         """
-        if found := self.known(requirements):
+        if self._hold(requirements) and (found := self.known(requirements)):
             return found
         if self._closed:
             raise ScriptEnvironmentError(f"{_subject(requirements)}: toolrun is closing.")
@@ -176,6 +180,19 @@ class Environments:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+    def _hold(self, requirements: Requirements) -> bool:
+        """Keep an environment from being deleted until `close`. False: that is happening at the moment."""
+        if requirements.key not in self._held and not self._closed:
+            try:
+                descriptor = hold(self._home(requirements))
+            except BlockingIOError:
+                return False
+            if descriptor is not None:
+                self._held[requirements.key] = descriptor
+        return True
 
     def _start(self, requirements: Requirements) -> _Making:
         loop = asyncio.get_running_loop()
@@ -206,6 +223,7 @@ class Environments:
         try:
             await asyncio.to_thread(home.mkdir, parents=True, exist_ok=True)
             async with _locked(home / "lock", self._on_progress):
+                self._hold(requirements)
                 found = _find(home)  # another process may have made it meanwhile
                 return found or await self._make_locked(home, requirements)
         except OSError as error:
@@ -318,7 +336,7 @@ async def _locked(path: Path, on_progress: Callable[[str], None]) -> AsyncIterat
     with ExitStack() as stack:
         file = stack.enter_context(_open_lock(path))  # here, since a thread would leave it open if this is cancelled
         if not _try_lock(file):
-            on_progress("Waiting for another process that makes the same environment")
+            on_progress("Waiting for another process that creates the same environment")
             while not _try_lock(file):  # noqa: ASYNC110  nothing tells of the end of another process's lock
                 await asyncio.sleep(_LOCK_POLL)
         yield
@@ -370,7 +388,7 @@ def _subject(requirements: Requirements) -> str:
     names = ", ".join(dependencies[:3]) + (f" and {more} more" if more > 0 else "")  # no URLs: they may have passwords
     python = requirements.metadata.get("requires-python", "")[:60]
     needs = " and ".join(filter(None, (f"Python {python}" if python else "", names)))
-    return f"Cannot make the environment of a script that needs {needs or 'nothing'}"
+    return f"Cannot create the environment of a script that needs {needs or 'nothing'}"
 
 
 def _explain(requirements: Requirements, outcome: UvResult) -> str:
@@ -378,7 +396,7 @@ def _explain(requirements: Requirements, outcome: UvResult) -> str:
     if outcome.code < 0:
         advice = f"uv {describe_exit(outcome.code)}. If the machine is short of memory, free some; then try again"
     elif outcome.code in (126, 127):  # the shell's own
-        advice = "uv cannot be started. Install it anew: python -m pip install --force-reinstall uv"
+        advice = "uv cannot be started. Reinstall it: python -m pip install --force-reinstall uv"
     else:
         advice = advise(said)
     return f"{_subject(requirements)}: {advice}.\nuv says: {said or 'nothing'}"

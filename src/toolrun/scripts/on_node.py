@@ -15,6 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config, Permissions, ToolSettings, WorkerSettings
 from toolrun.json import JSON
 from toolrun.processes.child_environment import child_environment
@@ -103,10 +104,9 @@ async def make(content: Mapping[str, Any], on_progress: Callable[[str], None]) -
 
 def _cache(workers: WorkerSettings, root: Path) -> Path:
     """Where the node keeps environments: for a relative path the project's folder, if it is there."""
-    cache = Path(workers.cache).expanduser()
-    if cache.is_absolute():
-        return cache
-    return root / cache if root.is_dir() else Path(WorkerSettings().cache).expanduser()
+    cache = cache_directory(workers, root)
+    is_relative = workers.cache and not Path(workers.cache).expanduser().is_absolute()
+    return cache_directory(WorkerSettings(), root) if is_relative and not root.is_dir() else cache
 
 
 def _project_paths(content: Mapping[str, Any], cache: Path) -> ProjectPaths:

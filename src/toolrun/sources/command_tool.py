@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import ToolSettings
 from toolrun.errors import SideEffects, ToolError, UnavailableError
 from toolrun.json import JSON
@@ -55,7 +56,7 @@ def open_commands(config: Config, environ: Mapping[str, str]) -> CommandServices
     from toolrun.processes.sandbox.confine import Sandboxes
     from toolrun.processes.sandbox.project_paths import paths_of_project
 
-    cache = config.root / Path(config.workers.cache).expanduser()
+    cache = cache_directory(config.workers, config.root)
     sandboxes = Sandboxes(cache, paths_of_project(config, cache), config.workers.sandbox_required)
     return CommandServices(config, LocalEngine(), sandboxes, environ)
 

@@ -526,3 +526,42 @@ def test_it_loads_nothing_but_the_standard_library() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.strip() == ""
+
+
+def test_the_file_that_environment_names_gives_variables_that_are_not_set(load: Load, file: Path) -> None:
+    file.with_name(".env").write_text(
+        'export KEY=of-the-file  # a comment\nHOST="a b"\nTOOLRUN_LOG_LEVEL=info\nEMPTY=\n'
+    )
+    text = '[environment]\nfile = ".env"\n[secrets]\nS = { env = "KEY" }\n[model]\nsystem = "${HOST}"\n'
+    config = load(text, {"HOST": "of the environment"})
+    assert (config.secrets["S"], config.model.system, config.log.level) == ("of-the-file", "of the environment", "info")
+    assert config.variables == {"KEY": "of-the-file", "TOOLRUN_LOG_LEVEL": "info", "EMPTY": ""}
+    assert config.secret_files == (file.with_name(".env"),)
+    assert "of-the-file" not in repr(config)
+
+
+def test_no_such_file_is_read_unless_the_configuration_names_one(load: Load, file: Path) -> None:
+    file.with_name(".env").write_text("TOOLRUN_LOG_LEVEL=info\n")
+    assert load("").log.level == "warning"
+    assert load("", {"TOOLRUN_ENVIRONMENT_FILE": ".env"}).log.level == "info"
+
+
+def test_a_file_with_variables_may_be_missing(load: Load) -> None:
+    assert load('[environment]\nfile = ".env"\n').variables == {}
+
+
+def test_a_line_that_is_no_variable_is_named_and_not_shown(load: Load, file: Path) -> None:
+    file.with_name(".env").write_text("KEY=value\nthis is confidential\n")
+    assert refusal(load, '[environment]\nfile = ".env"\n') == (
+        f"{file.with_name('.env')}: line 2 is not of the form NAME=VALUE"
+    )
+
+
+def test_a_file_with_variables_that_others_may_write_to_is_refused_if_toolrun_found_it(file: Path) -> None:
+    file.write_text('[environment]\nfile = ".env"\n')
+    variables = file.with_name(".env")
+    variables.write_text("KEY=value\n")
+    variables.chmod(0o666)
+    with pytest.raises(ConfigError, match=r"\.env is not loaded: everybody may write to it"):
+        load_config(file, environ={}, is_found=True)
+    assert load_config(file, environ={}).variables == {"KEY": "value"}

@@ -285,7 +285,13 @@ async def test_half_an_environment_never_counts_as_complete(
         assert environments.known(SIX) is None
         interpreter = await environments.interpreter(SIX)
     assert interpreter.parent != half
-    assert sorted(it.name for it in home.iterdir()) == ["complete", "lock", "script.py", interpreter.parts[-3]]
+    assert sorted(it.name for it in home.iterdir()) == [
+        "complete",
+        "lock",
+        "script.py",
+        "used",
+        interpreter.parts[-3],
+    ]
 
 
 async def test_uv_reads_a_copy_of_the_block_and_of_the_lock_file(tmp_path: Path, fake: Callable[[str], None]) -> None:
@@ -425,7 +431,7 @@ async def test_a_failure_has_the_words_of_uv_and_what_to_do(
     (tmp_path / "said").write_text(f"Creating script environment at: x\n{said}\n")
     fake('cat "$here/said" >&2; make_venv; exit 2' if said else "exit 2")
     message = await failure(tmp_path)
-    assert message.startswith("Cannot make the environment of a script that needs six: ")
+    assert message.startswith("Cannot create the environment of a script that needs six: ")
     assert advised in message
     assert "Creating script environment" not in message
     assert said.splitlines()[-1].split(" ", 1)[-1].strip("╰─▶ ") in message if said else True

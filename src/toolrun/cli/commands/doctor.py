@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from importlib import import_module, metadata
-from pathlib import Path
 from typing import Final
 
 import click
@@ -29,6 +28,7 @@ from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.recorded_call import gap_of
 from toolrun.cli.sandbox_checks import permission_checks, sandbox_check
 from toolrun.cli.summary import relative
+from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config, Permissions, ToolSettings
 from toolrun.errors import ConfigError
 from toolrun.hidden_characters import reveal
@@ -114,7 +114,7 @@ def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
     logger.addHandler(log)
     logger.propagate = options.verbosity > 0  # otherwise the checks say everything
 
-    cache = config.root / Path(config.workers.cache).expanduser()
+    cache = cache_directory(config.workers, config.root)
 
     async def examine(runtime: Runtime) -> list[DoctorCheck]:
         await runtime.ready(timeout=wait)

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 from time import monotonic
 
+from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config, ServerSettings, ToolSettings
 from toolrun.errors import DefinitionError
 from toolrun.json import JSON
@@ -72,7 +72,7 @@ class McpSource:
         self._redactor = Redactor(config.secrets.values())
         self._news = asyncio.Event()
         """Set when tools may have changed, or the first attempts of a server are over."""
-        cache = config.root / Path(config.workers.cache).expanduser()
+        cache = cache_directory(config.workers, config.root)
         sandboxes = Sandboxes(cache, paths_of_project(config, cache), config.workers.sandbox_required)
         self.supervisors = [
             Supervisor(
