@@ -128,7 +128,7 @@ class Runtime:
             self.journal = open_journal(self.config, self.consumer)
         except JournalError as error:
             if settings.required:
-                raise ConfigError(f"{error} (the project says [journal] required = true)") from error
+                raise ConfigError(f"{error} (the project has [journal] required = true)") from error
             self.executor.journal_problem = str(error)
             logger.warning("calls are not recorded: %s", error, extra={"journal": True})
             return
@@ -138,7 +138,7 @@ class Runtime:
         try:
             from toolrun.telemetry import open_telemetry
         except UsageError as error:
-            raise ConfigError(f"{error} (the project says [telemetry] enabled = true)") from error
+            raise ConfigError(f"{error} (the project has [telemetry] enabled = true)") from error
         redactor = Redactor(self.config.secrets.values())
         opening = open_telemetry(content=self.config.telemetry.content, redactor=redactor)
         telemetry = self.executor.tracer = await stack.enter_async_context(opening)
@@ -264,22 +264,45 @@ class Runtime:
         if self._project is not None:
             await self._project.load_script(script)
 
+    async def refresh(self) -> list[str]:
+        """Load files with tools that are new or were edited, and remove the tools of files that are gone.
+
+        Returns a line for each file. Modules that tool files import are not loaded again.
+        """
+        return await self._project.refresh() if self._project is not None else []
+
+    async def follow_files(self, tell: Callable[[str], None]) -> None:
+        """`refresh` whenever a file has changed, until this is cancelled. `tell` gets the lines."""
+        from toolrun.sources.file_watch import possible_changes
+
+        files = self.config.files
+        async for _ in possible_changes(self.config.root, (*files.python, *files.catalogs)):
+            for line in await self.refresh():
+                tell(line)
+
     def register_internal(self, name: str, handler: Callable[[dict[str, Any]], object]) -> None:
         """Offer a service of the host application to catalog entries of type `internal`."""
         self._internals[name] = handler
 
 
 def read_config(source: str | Path | Config | None, *, overrides: Mapping[str, JSON] | None = None) -> Config:
-    """The configuration that `source` means, with the environment of this process."""
+    """The configuration that `source` means, with the environment of this process.
+
+    The variables of the file that [environment] names become variables of this process, unless they are set.
+    """
     from pathlib import Path
 
     from toolrun.config.load import find_config, load_config
     from toolrun.config.model import Config
 
     if isinstance(source, Config):
-        return source
-    path = Path(source) if source is not None else find_config(Path.cwd(), environ=os.environ)
-    return load_config(path, environ=os.environ, overrides=overrides or {}, is_found=source is None)
+        config = source
+    else:
+        path = Path(source) if source is not None else find_config(Path.cwd(), environ=os.environ)
+        config = load_config(path, environ=os.environ, overrides=overrides or {}, is_found=source is None)
+    for name, value in config.variables.items():
+        os.environ.setdefault(name, value)  # here, as the packages of providers look there for their keys
+    return config
 
 
 def working_directory(config: Config) -> Path:

@@ -273,3 +273,27 @@ def test_a_server_that_does_not_come_up_delays_nothing_but_the_first_answer(proj
     done = toolrun("chat", "--model", write_script(project, {"text": "Hello."}), cwd=project, stdin="hello\n")
     assert (done.returncode, done.stdout) == (0, "Hello.\n")
     assert "broken" in done.stderr
+
+
+def test_files_that_are_new_edited_or_gone_count_from_the_next_question_on(project: Path) -> None:
+    model = write_script(project, *calls("late", then="It says {result}."))
+    late = project / "tools" / "late.py"
+    code = "from toolrun import tool\n\n@tool\ndef late() -> str:\n    'Come late.'\n    return {!r}\n"
+    with terminal(*chat(project, model), cwd=project) as shown:
+        begin(shown)
+        late.write_text(code.format("one"))
+        shown.type("What does it say?")
+        shown.expect("tools/late.py is new: 1 tool")
+        shown.expect("It says one.")
+        shown.expect("> ")
+        late.write_text(code.format("another"))
+        shown.type("And now?")
+        shown.expect("tools/late.py was edited: 1 tool")
+        shown.expect("It says another.")
+        shown.expect("> ")
+        late.unlink()
+        shown.type("/tools")
+        shown.expect("tools/late.py is gone")
+        shown.expect("> ")
+        shown.press(CTRL_D)
+        assert shown.ends() == 0

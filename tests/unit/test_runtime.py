@@ -374,3 +374,14 @@ async def test_secrets_of_the_project_are_not_in_its_journal(
     (call,) = await recorded(tmp_path, calls)
     assert (call.arguments, call.result, call.withheld) == ('{"text":"it is ***"}', '"it is ***"', "hidden")
     assert not any(b"sesame-17" in file.read_bytes() for file in (tmp_path / ".toolrun").iterdir())
+
+
+async def test_the_variables_of_the_file_that_the_configuration_names_are_those_of_the_process(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_OF_A_MODEL", "")  # so that it is restored
+    monkeypatch.delenv("KEY_OF_A_MODEL")
+    path = write("toolrun.toml", '[environment]\nfile = ".env"\n')
+    (tmp_path / ".env").write_text("KEY_OF_A_MODEL=k-1\n")
+    async with Runtime.open(path):
+        assert os.environ["KEY_OF_A_MODEL"] == "k-1"

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, Final
 
 from toolrun.config.model import Config, ToolSettings
@@ -186,6 +186,12 @@ class Script:
                 self._is_changing = self._must_be_read = True
                 self._start(self._follow())
         return not self._is_changing
+
+    async def follow(self) -> None:
+        """Notice an edit of the file now, and wait until its tools are those of the new version."""
+        self.look(max(self.next_look, perf_counter()))
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def current_pool(self) -> Pool:
         """The workers of the file as it is, as soon as an edit was read."""
@@ -371,7 +377,7 @@ class Script:
         if requirements.key != self._announced and environments.known(requirements) is None:
             self._announced = requirements.key
             needs = ", ".join(requirements.metadata.get("dependencies", [])) or "no packages"
-            self._services.on_progress(f"{self.name}: making its environment ({needs})")
+            self._services.on_progress(f"{self.name}: creating its environment ({needs})")
         return await environments.interpreter(requirements)
 
     async def _description(self, version: Version) -> Description:

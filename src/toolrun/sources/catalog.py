@@ -192,7 +192,7 @@ def _implementation(value: JSON, parameters: Schema, problems: list[str]) -> Imp
         return invalid
     for key in value:
         if key in _IMPLEMENTATION_KEYS and key not in ("type", *_KEYS_OF_TYPE[type_name]):
-            problems.append(f"'{key}' is not for the type '{type_name}'; remove it")
+            problems.append(f"'{key}' does not apply to the type '{type_name}'; remove it")
     try:
         if type_name == "mock":
             return Implementation(type_name, mock=read_mock(value))

@@ -20,9 +20,12 @@ from toolrun.tools.function import FunctionTool
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9_]{1,80}")
 
 
-def load_functions(path: Path) -> list[FunctionTool[..., Any]]:
-    """Import a file and return its tools, in order. Raises ConfigError for a file that cannot be imported."""
-    module = _import(path)
+def load_functions(path: Path, *, is_edited: bool = False) -> list[FunctionTool[..., Any]]:
+    """Import a file and return its tools, in order. Raises ConfigError for a file that cannot be imported.
+
+    `is_edited`: it was imported before, and may have been edited in the same second.
+    """
+    module = _import(path, is_edited=is_edited)
     tools = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
     return [tool for tool in tools if not _is_imported(tool, module)]
 
@@ -48,14 +51,17 @@ def _is_imported(tool: FunctionTool[..., Any], module: ModuleType) -> bool:
     return home not in (None, module) and any(value is tool for value in vars(home).values())
 
 
-def _import(path: Path) -> ModuleType:
+def _import(path: Path, *, is_edited: bool) -> ModuleType:
     name = _module_name(path)
     if path.suffix != ".py":
         raise ConfigError("is not a Python file")
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=(_EditedLoader if is_edited else _Loader)(name, str(path))
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses and pydantic look up a class's module by its name
     try:
         spec.loader.exec_module(module)
@@ -63,6 +69,8 @@ def _import(path: Path) -> ModuleType:
         raise
     except BaseException as error:
         del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before  # its tools stay in use
         raise ConfigError(
             f"cannot be imported: {type(error).__name__}: {text_of(error)}{_line(error, path)}{_advice(error, path)}"
         ) from error
@@ -80,6 +88,13 @@ class _Loader(SourceFileLoader):
 
     def get_data(self, path: str) -> bytes:
         return read_regular_file(path, MAX_PYTHON_BYTES)
+
+
+class _EditedLoader(_Loader):
+    """Leaves the bytecode alone: Python compares whole seconds, and would take that of the version before."""
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError
 
 
 def _advice(error: BaseException, path: Path) -> str:

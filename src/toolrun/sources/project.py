@@ -11,14 +11,18 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolrun.builtins import BUILTINS, Handler
-from toolrun.config.model import Config, ServerSettings, WorkerSettings
+from toolrun.config.cache_directory import cache_directory
+from toolrun.config.model import Config
 from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.sources.catalog import Declaration, declared_tool, read_catalog
+from toolrun.sources.file_watch import Stamp, stamp_of
 from toolrun.sources.function_file import functions_without_tool, load_functions
 from toolrun.sources.load_problem import LoadProblem
+from toolrun.sources.script_engines import ScriptEngines
+from toolrun.sources.server_settings import find_servers
 from toolrun.sources.tool_files import FUNCTION, WORD, find_files, is_script, may_be_of, names_in
-from toolrun.text import plural, section
+from toolrun.text import plural
 from toolrun.tools.key_argument import hide_key_argument
 from toolrun.tools.manager import ToolManager, logger
 from toolrun.tools.protocol import Tool
@@ -26,7 +30,6 @@ from toolrun.tools.protocol import Tool
 if TYPE_CHECKING:
     from toolrun.mcp.client.mcp_source import McpSource
     from toolrun.mcp.client.supervisor import Supervisor
-    from toolrun.processes.engine import Engine
     from toolrun.scripts.environment import Environments
     from toolrun.scripts.script_tool import ScriptTool
     from toolrun.scripts.source import Script, ScriptServices
@@ -67,8 +70,9 @@ class Project:
         self.scripts: list[Script] = []
         self.mcp: McpSource | None = None
         """The MCP servers, if there are any."""
-        self._engines: dict[str, Engine] = {}
-        """Those that some script needed, by their names."""
+        self._services: ScriptServices | None = None
+        """What all scripts share, if there are any."""
+        self._engines: ScriptEngines | None = None
         self._commands: CommandServices | None = None
         self._environments: Environments | None = None
         self._deferred: dict[str, float] = {}
@@ -76,15 +80,23 @@ class Project:
         self._lost: dict[Path, frozenset[str]] = {}
         """The names that the tools of files may have which could not be loaded."""
         self._loading = asyncio.Lock()
+        self._stamps: dict[Path, Stamp] = {}
+        """The files as they were when they were loaded."""
+        self._tools: dict[Path, list[Tool]] = {}
+        """The tools of the files that are no scripts."""
+        self._closing: set[asyncio.Task[None]] = set()
+        """Scripts whose files are gone, while their last calls end."""
 
     async def load(self, environ: Mapping[str, str], *, lazy: bool = False) -> None:
         """Load the files. Connections to servers open in the background; this does not wait for them.
 
         `lazy`: a script is loaded when one of its tools is waited for.
         """
-        self._is_lazy = lazy
+        self._is_lazy, self._environ = lazy, environ
         self._start_servers(environ)
-        paths = self._own(find_files(self._config.root, self._config.files.python), environ)
+        self._stamps = await asyncio.to_thread(self._look)
+        own = self._own(list(self._stamps), environ)
+        paths = [path for path in own if not self._stamps[path].is_catalog]
         scripts = [path for path in paths if await asyncio.to_thread(is_script, path)]
         loaded = dict(zip(scripts, await self._load_scripts(scripts, environ), strict=True)) if scripts else {}
         without_tools = []
@@ -94,14 +106,101 @@ class Project:
                 without_tools.append(path)
             self._add(tools, path)
         self._hint_at_functions(without_tools)
-        for path in self._own(find_files(self._config.root, self._config.files.catalogs), environ):
-            catalog = read_catalog(path)
-            self.problems += catalog.problems
-            if any(it.index is None for it in catalog.problems):
-                self._lost[path] = names_in(path, WORD)
-            self._add([self._declared(it, environ) for it in catalog.declarations], path)
+        for path in own:
+            if self._stamps[path].is_catalog:
+                self._add(self._load_catalog(path, environ), path)
         if self.mcp is not None:
             self.mcp.open()
+
+    def _look(self) -> dict[Path, Stamp]:
+        """The files with tools as they are now, Python files first."""
+        root, files = self._config.root, self._config.files
+        catalogs = {path: stamp_of(path, is_catalog=True) for path in find_files(root, files.catalogs)}
+        return {path: stamp_of(path, is_catalog=False) for path in find_files(root, files.python)} | catalogs
+
+    async def refresh(self) -> list[str]:
+        """Load the files that are new or edited, and let go of those that are gone. A line for each of them."""
+        lines = []
+        async with self._loading:
+            now = await asyncio.to_thread(self._look)
+            for path in [it for it in self._stamps if it not in now]:
+                self._let_go(path, [it for it in self.scripts if it.path == path])
+                del self._stamps[path]
+                lines.append(f"{self._shown(path)} is gone")
+            for path, stamp in now.items():
+                if stamp != self._stamps.get(path):
+                    lines.append(f"{self._shown(path)} {await self._reload(path, is_catalog=stamp.is_catalog)}")
+                    self._stamps[path] = stamp
+            self._restore()
+        return lines
+
+    async def _reload(self, path: Path, *, is_catalog: bool) -> str:
+        """Load one file as it is now, and say what became of it."""
+        verb = "was edited" if path in self._stamps else "is new"
+        script = next((it for it in self.scripts if it.path == path), None)
+        is_now_script = not is_catalog and await asyncio.to_thread(is_script, path)
+        if script is not None and is_now_script and script.name not in self._deferred:
+            await script.follow()
+            return verb
+        old = [it for it in self.scripts if it.path == path]
+        before = [it for it in self.problems if it.file == path]
+        self.problems[:] = [it for it in self.problems if it.file != path]
+        tools = await self._load_again(path, is_catalog=is_catalog, is_script=is_now_script)
+        found = [it for it in self.problems if it.file == path]
+        if any(it.index is None for it in found) and self._tools.get(path):
+            self.problems[:] = [it for it in self.problems if it.file != path] + before
+            return f"{verb}: {found[0].message}; its last good version stays in use"
+        self._let_go(path, old)
+        self.problems += found
+        self._add(tools, path)
+        messages = [it.message for it in self.problems if it.file == path]
+        return f"{verb}: {'; '.join([*messages, plural(len(tools), 'tool')] if tools else messages or ['no tools'])}"
+
+    async def _load_again(self, path: Path, *, is_catalog: bool, is_script: bool) -> Sequence[Tool]:
+        if not self._own([path], self._environ):
+            return []
+        if is_catalog:
+            return self._load_catalog(path, self._environ)
+        if is_script:
+            return (await self._load_scripts([path], self._environ))[0]
+        tools = self._load_functions(path, self._environ, is_edited=True)
+        if not tools and not any(it.file == path for it in self.problems):
+            self._hint_at_functions([path])
+        return tools
+
+    def _let_go(self, path: Path, scripts: list[Script]) -> None:
+        """Remove the tools of a file, and the script that it was."""
+        tools = self._tools.pop(path, [])
+        for script in scripts:
+            tools += script.tools
+            self.scripts.remove(script)
+            if all(it.name != script.name for it in self.scripts):
+                self._deferred.pop(script.name, None)
+            task = asyncio.ensure_future(script.close(_DRAIN))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        for tool in tools:
+            if self._manager.by_name.get(tool.name) is tool:
+                self._manager.remove(tool.name)
+        self.problems[:] = [it for it in self.problems if it.file != path]
+        self._lost.pop(path, None)
+
+    def _restore(self) -> None:
+        """Add the tools whose names belonged to files that are gone."""
+        files: list[tuple[Path, Sequence[Tool]]] = [
+            *self._tools.items(),
+            *((script.path, script.tools) for script in self.scripts),
+        ]
+        for path, tools in files:
+            known = {it.name for it in self.problems if it.file == path}
+            self._add([it for it in tools if it.name not in self._manager.by_name and it.name not in known], path)
+
+    def _load_catalog(self, path: Path, environ: Mapping[str, str]) -> list[Tool]:
+        catalog = read_catalog(path)
+        self.problems += catalog.problems
+        if any(it.index is None for it in catalog.problems):
+            self._lost[path] = names_in(path, WORD)
+        return [self._declared(it, environ) for it in catalog.declarations]
 
     def _declared(self, declaration: Declaration, environ: Mapping[str, str]) -> Tool:
         if declaration.implementation.command is None:
@@ -126,40 +225,15 @@ class Project:
 
     def _start_servers(self, environ: Mapping[str, str]) -> None:
         config = self._config
-        servers = dict(config.servers)
-        reserved = {*config.servers, *config.missing_servers}
-        for reason in config.missing_servers.values():
-            self.problems.append(LoadProblem(config.path or config.root, None, "", reason))
-        for path in self._own([_resolve_path(it, config.root) for it in config.mcp.files], environ):
-            found, unusable = self._read_servers(path, environ)
-            servers = found | servers  # the configuration itself takes precedence
-            reserved |= {*found, *unusable}
-        for name, settings in config.servers.items():
-            if settings.enabled and bool(settings.command) == bool(settings.url):
-                fault = "needs either 'command' or 'url'" + (", and has both" if settings.url else "")
-                self.problems.append(
-                    LoadProblem(config.path or config.root, None, "", f"{section('servers', name)} {fault}")
-                )
-                del servers[name]
-        enabled = {name: settings for name, settings in servers.items() if settings.enabled}
+        files = self._own([_resolve_path(it, config.root) for it in config.mcp.files], environ)
+        enabled, reserved, problems = find_servers(config, files, environ)
+        self.problems += problems
         if enabled:
             from toolrun.mcp.client.mcp_source import McpSource
             from toolrun.trust.pins import Pins
 
             pins = Pins(config.root, config.trust, asks=self._asks) if config.path is not None else None
             self.mcp = McpSource(config, enabled, self._manager, environ, reserved, pins)
-
-    def _read_servers(self, path: Path, environ: Mapping[str, str]) -> tuple[dict[str, ServerSettings], list[str]]:
-        """The servers of another program's file, and the names of those that cannot be used."""
-        from toolrun.mcp.hosts.host_files import read_servers
-
-        try:
-            servers, problems = read_servers(path, environ)
-        except ConfigError as error:
-            self.problems.append(LoadProblem(path, None, "", str(error).removeprefix(f"{path}: ")))
-            return {}, []
-        self.problems += [LoadProblem(path, None, "", f"server '{name}': {it}") for name, it in problems.items()]
-        return servers, list(problems)
 
     async def wait_for(self, name: str) -> None:
         """Wait until there is a tool of that name, or none can be expected any more."""
@@ -224,21 +298,21 @@ class Project:
 
     async def close(self) -> None:
         closing = [script.close(_DRAIN) for script in self.scripts]
-        await asyncio.gather(*closing, *([self.mcp.close()] if self.mcp is not None else []))
+        await asyncio.gather(*closing, *self._closing, *([self.mcp.close()] if self.mcp is not None else []))
         if self._environments is not None:
             await self._environments.close()
-        for engine in self._engines.values():
-            await engine.close()
+        if self._engines is not None:
+            await self._engines.close()
         if self._commands is not None:
             await self._commands.engine.close()
 
-    def _load_functions(self, path: Path, environ: Mapping[str, str]) -> Sequence[Tool]:
+    def _load_functions(self, path: Path, environ: Mapping[str, str], *, is_edited: bool = False) -> Sequence[Tool]:
         root = str(self._config.root)
         is_shared = self._config.is_found and others_may_add(self._config.root, environ)
         if root not in sys.path and not is_shared:
             sys.path.append(root)  # last, so that the project's own modules shadow nothing
         try:
-            return list(load_functions(path))
+            return list(load_functions(path, is_edited=is_edited))
         except ConfigError as error:
             self.problems.append(LoadProblem(path, None, "", str(error)))
             self._lost[path] = names_in(path)
@@ -262,13 +336,21 @@ class Project:
             self._lost[path] = frozenset(names)
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
+        services = self._services = self._services or self._open_scripts(environ)
+        loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
+        places = {path: place for place, path in enumerate(self._stamps)}
+        self.scripts.sort(key=lambda script: places.get(script.path, len(places)))
+        return loaded
+
+    def _open_scripts(self, environ: Mapping[str, str]) -> ScriptServices:
         from toolrun.processes.sandbox.confine import Sandboxes
         from toolrun.processes.sandbox.project_paths import paths_of_project
         from toolrun.scripts.environment import Environments
         from toolrun.scripts.source import ScriptServices
 
         workers = self._config.workers
-        cache = _resolve_path(workers.cache, self._config.root)
+        cache = cache_directory(workers, self._config.root)
+        self._engines = ScriptEngines(self._config, environ)
         self._environments = Environments(
             cache,
             allow_build=workers.allow_build,
@@ -276,27 +358,16 @@ class Project:
             extra={name: environ[name] for name in workers.variables if name in environ},
             on_progress=self._on_progress,
         )
-        services = ScriptServices(
+        return ScriptServices(
             self._config,
             self._manager,
-            lambda name: self._engine_of(name, environ),
+            self._engines.engine_of,
             self._environments,
             cache,
             environ,
             Sandboxes(cache, paths_of_project(self._config, cache, self._directory), workers.sandbox_required),
             self._on_progress,
         )
-        loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
-        self.scripts.sort(key=lambda script: paths.index(script.path))
-        return loaded
-
-    def _engine_of(self, script: str, environ: Mapping[str, str]) -> Engine:
-        """Where the processes of a script run. Raises ConfigError."""
-        settings, workers = self._config.tool.get(script), self._config.workers
-        name = (settings.engine if settings is not None else "") or workers.engine
-        if name not in self._engines:
-            self._engines[name] = _new_engine(workers, environ) if name == "ray" else _new_local_engine()
-        return self._engines[name]
 
     async def _load_script(self, path: Path, services: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script
@@ -330,6 +401,7 @@ class Project:
         return tools
 
     def _add(self, tools: Sequence[Tool], path: Path) -> None:
+        scripts = {it.path for it in self.scripts}
         for index, tool in enumerate(tools):
             settings = self._config.tool.get(tool.name)
             if settings is not None and not settings.enabled:
@@ -338,28 +410,10 @@ class Project:
                 if settings is not None and settings.key_argument:
                     hide_key_argument(tool, settings.key_argument)
                 self._manager.add(tool)
+                if path not in scripts:
+                    self._tools.setdefault(path, []).append(tool)
             except DefinitionError as error:
                 self.problems.append(LoadProblem(path, index, tool.name, str(error)))
-
-
-def _new_local_engine() -> Engine:
-    from toolrun.processes.local import LocalEngine
-
-    return LocalEngine()
-
-
-def _new_engine(workers: WorkerSettings, environ: Mapping[str, str]) -> Engine:
-    """The engine of a cluster. Raises ConfigError if it cannot be had."""
-    from toolrun.processes.ray.cluster_client import ClusterSettings
-    from toolrun.processes.ray.ray_engine import RayEngine
-
-    settings = ClusterSettings(
-        address=workers.address or environ.get("RAY_ADDRESS", ""),
-        lease=workers.lease,
-        timeout=workers.start_timeout,
-        allow_cluster_without_token=workers.allow_cluster_without_token,
-    )
-    return RayEngine(settings, environ)
 
 
 def _resolve_path(directory: str, root: Path) -> Path:

@@ -180,7 +180,7 @@ class Chat:
         stored.change_model(str(self._choice))
         inform(f"Conversation {id}, with {plural(stored.questions, 'question')} so far.")
         if stored.was_cut_off and stored.is_unfinished:
-            inform("Its last answer was cut off, and is finished now.")
+            inform("Its last answer was cut off. Finishing it now.")
             self._answer(None)
 
     def end(self) -> None:
@@ -202,6 +202,7 @@ class Chat:
 
     def _answer(self, question: TypedQuestion | None) -> None:
         try:
+            self._refresh()
             self._ask_about_changes()
             client = self._opened()
             asked = None if question is None else self._loop_thread.run(question_message(question, client))
@@ -237,6 +238,11 @@ class Chat:
         except ToolrunError as error:
             display.end_line()
             complain(str(error))
+
+    def _refresh(self) -> None:
+        """Notice new, edited and removed files with tools. Raises Interrupted."""
+        for line in self._loop_thread.run(self._runtime.refresh()):
+            inform(line)
 
     def _ask_about_changes(self) -> None:
         """Before a model sees them. Raises Interrupted."""
@@ -277,6 +283,7 @@ class Chat:
 
     def _tools(self, _: str) -> None:
         try:
+            self._refresh()
             self._loop_thread.run(wait_for_servers(self._runtime))
         except Interrupted:
             inform("\nThese are the tools available so far.")
@@ -334,9 +341,9 @@ def _list(options: Options, *, as_json: bool) -> None:
             (it.conversation, time_of(it.updated_at), str(it.questions), it.model, it.first_question) for it in kept
         ]
         output.table([*columns, Column("FIRST QUESTION", wraps=True)], rows)
-        inform(f"To go on with one: {options.command_line('chat', '--continue')} CONVERSATION")
+        inform(f"To continue one: {options.command_line('chat', '--continue')} CONVERSATION")
     else:
-        complain("no conversation is kept here yet")
+        complain("no conversation is stored here yet")
 
 
 def _read_line(_: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Offer the tools of this recording instead, and play its calls. Repeatable.",
 )
+@click.option("--reload", "reloads", is_flag=True, help="Notice new, edited and removed files with tools.")
 @click.option("--lenient", is_flag=True, help="With --recording: answer calls with other arguments, too.")
 @shared_options()
 @click.pass_obj
@@ -74,6 +76,7 @@ def command(
     allowed_hosts: tuple[str, ...],
     allow_origins: tuple[str, ...],
     recordings: tuple[str, ...],
+    reloads: bool,
     lenient: bool,
 ) -> None:
     """Offer the tools to MCP clients.
@@ -84,6 +87,8 @@ def command(
     With --http it serves any number of clients at http://HOST:PORT/mcp. Without HOST, only this machine can reach it.
     Clients must send a token, which is in .toolrun/token of the project.
 
+    With --reload it loads files with tools again when they change; toolrun.toml is read once.
+
     With --recording it starts none of the project's tools and servers, and plays what 'toolrun record' has recorded.
     """
     try:
@@ -93,7 +98,9 @@ def command(
         raise missing("mcp", error, "toolrun serve") from None
     if lenient and not recordings:
         raise click.UsageError("--lenient is for --recording only", click.get_current_context())
-    source = _Source(options, recordings, lenient=lenient)
+    if reloads and recordings:
+        raise click.UsageError("choose either --reload or --recording", click.get_current_context())
+    source = _Source(options, recordings, lenient=lenient, reloads=reloads)
     _check_usage(click.get_current_context(), http, unix, no_token=no_token)
     if unix is not None:
         _serve_unix(source, Path(unix).absolute())
@@ -122,8 +129,9 @@ def _check_usage(context: click.Context, http: str | None, unix: str | None, *, 
 class _Source:
     """Where the tools come from: the project, or recordings, which need no project."""
 
-    def __init__(self, options: Options, recordings: tuple[str, ...], *, lenient: bool) -> None:
+    def __init__(self, options: Options, recordings: tuple[str, ...], *, lenient: bool, reloads: bool) -> None:
         self.options = options
+        self._reloads = reloads
         self._names = ", ".join(recordings)
         self._recording: Recording | None = None
         if recordings:
@@ -134,7 +142,7 @@ class _Source:
     def run(self, serve: Callable[[Runtime], Awaitable[None]]) -> None:
         recording = self._recording
         if recording is None:
-            run_with_tools(self.options, serve, is_server=True)
+            run_with_tools(self.options, _following(serve) if self._reloads else serve, is_server=True)
             return
 
         async def play(runtime: Runtime) -> None:
@@ -156,6 +164,20 @@ class _Source:
         if runtime.problems:
             served += f"; {plural(len(runtime.problems), 'problem')}, see above"
         inform(served)
+
+
+def _following(serve: Callable[[Runtime], Awaitable[None]]) -> Callable[[Runtime], Awaitable[None]]:
+    """Serve, and load files again when they change. Clients are told that the list of tools has changed."""
+
+    async def follow_and_serve(runtime: Runtime) -> None:
+        following = asyncio.create_task(runtime.follow_files(inform))
+        try:
+            await serve(runtime)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+    return follow_and_serve
 
 
 def _serve_stdio(source: _Source) -> None:
