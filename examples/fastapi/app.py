@@ -1,25 +1,19 @@
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Annotated
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
-from toolrun import Runtime
+from toolrun import ToolExecutor
+from toolrun.adapters import get_executor, runtime_lifespan
 
-
-@asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
-    async with Runtime.open("toolrun.toml") as runtime:
-        yield {"executor": runtime.executor}
-
-
-app = FastAPI(lifespan=lifespan)
+app = FastAPI(lifespan=runtime_lifespan("toolrun.toml"))
 
 
 @app.post("/tools/{name}")
-async def call(name: str, arguments: dict[str, object], request: Request) -> dict[str, object]:
-    result = await request.state.executor.execute(name, arguments)
-    return dict(result.to_dict())
+async def call(
+    name: str, arguments: dict[str, object], executor: Annotated[ToolExecutor, Depends(get_executor)]
+) -> dict[str, object]:
+    return dict((await executor.execute(name, arguments)).to_dict())
 
 
 def try_it(path: str, arguments: dict[str, object]) -> dict[str, object]:

@@ -134,6 +134,8 @@ def test_a_small_project_does_what_its_page_says(project: Path, tmp_path: Path) 
     """In one shell: a variable that is set stays set."""
     page, copy = project / "README.md", tmp_path / "project"
     shutil.copytree(project, copy, ignore=shutil.ignore_patterns("__pycache__", ".toolrun"))
+    files = [file for file in copy.rglob("*.*") if file.suffix != ".md"]
+    assert max(len(file.read_text().splitlines()) for file in files) <= 30
     lines = [line for file in copy.rglob("*.*") if file.suffix != ".md" for line in file.read_text().splitlines()]
     assert len([line for line in lines if line.strip() and not line.startswith("#")]) <= 30
     sessions = [content for kind, _, content in BLOCK.findall(page.read_text()) if kind == "console"]
