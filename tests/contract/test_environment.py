@@ -174,7 +174,7 @@ async def test_a_stale_lock_file_is_an_error(
 ) -> None:
     lock = locked(tmp_path, variables, *EXACT)
     message = await failure(opened(), requirements(*LOOSE[:1], 'dependencies = ["six==1.17.0"]', lock=lock))
-    assert "the lock file does not fit" in message
+    assert "the lock file does not match" in message
     assert "uv lock --script" in message
 
 
@@ -208,7 +208,7 @@ def test_uv_agrees_on_what_this_interpreter_meets(specifier: str, tmp_path: Path
 
 async def test_a_python_that_is_not_there_is_an_error(opened: Open) -> None:
     message = await failure(opened(), requirements('requires-python = ">=3.99"'))
-    assert message.startswith("Cannot make the environment of a script that needs Python >=3.99: no Python that")
+    assert message.startswith("Cannot create the environment of a script that needs Python >=3.99: no Python that")
     assert "uv python install" in message
 
 

@@ -44,7 +44,7 @@ def approvals(project: Path, *arguments: str, code: int = 0) -> str:
 
 
 async def test_a_request_is_listed_answered_and_used_by_one_call(project: Path) -> None:
-    assert approvals(project) == "toolrun: no call is waiting for approval, and no answer is kept\n"
+    assert approvals(project) == "toolrun: no call is waiting for approval, and no answer is stored\n"
     assert approvals(project, "--json") == "[]\n"
     refused = await pay(project, to="ann\u200b", amount=3)
     assert refused.error_kind is ErrorKind.NOT_APPROVED

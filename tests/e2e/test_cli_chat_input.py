@@ -142,6 +142,6 @@ def test_a_picture_is_refused_for_a_model_that_takes_none(project: Path) -> None
             "chat", "--model", "ollama:qwen3:0.6b", cwd=project, stdin=lines, env={"OLLAMA_HOST": server.url}
         )
     assert (done.returncode, done.stdout) == (0, "Hello.\n")
-    assert "ollama:qwen3:0.6b takes no pictures: leave out @dot.png, or switch" in done.stderr
+    assert "ollama:qwen3:0.6b does not accept pictures: leave out @dot.png, or switch" in done.stderr
     assert "@paper.pdf is neither a text file in UTF-8 nor a picture" in done.stderr
     assert len(server.bodies) == 1

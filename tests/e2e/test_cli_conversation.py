@@ -111,7 +111,7 @@ def test_a_chat_that_was_killed_is_finished_and_the_call_in_doubt_is_named(proje
     assert chat(project, "Pay ann").returncode == -signal.SIGKILL
     found = chat(project, options=("--continue",))
     assert found.stdout == "I do not know whether Ann is paid.\n"
-    assert "Its last answer was cut off, and is finished now." in found.stderr
+    assert "Its last answer was cut off. Finishing it now." in found.stderr
     assert "run: toolrun effects settle 1-1 --done (or --not-done)" in found.stderr
     assert "toolrun effects settle 1-1 --done" in said(server)[-1][1]
     assert (project / "effects.txt").read_text() == "ann\n"

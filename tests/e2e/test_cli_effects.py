@@ -254,8 +254,8 @@ def test_what_cannot_be_settled_is_said(project: Path) -> None:
     for arguments, code, words in [
         (("nonsense", "--done"), 2, "'nonsense' is not the id of a call"),
         (("99-1", "--done"), 2, "there is no call 99-1"),
-        ((call,), 2, "--done, --not-done or --verify"),
-        ((call, "--done", "--not-done"), 2, "in one way"),
+        ((call,), 2, "exactly one of --done, --not-done and --verify"),
+        ((call, "--done", "--not-done"), 2, "exactly one of"),
         ((call, "--not-done", "--result", "1"), 2, "--result"),
         ((call, "--done", "--result", "{"), 2, "is not JSON"),
         ((call, "--done", "--set", "a=b"), 2, "--set"),

@@ -250,8 +250,8 @@ def test_a_poisoned_entry_is_copied_by_its_name_only(world: World) -> None:
     world.write(world.root / ".mcp.json", poisoned)
     done = world.run("--all", "--yes")
     assert done.returncode == 0
-    assert "poisoned in .mcp.json is left out: it has hidden characters in command" in done.stderr
-    assert "na<U+2060>me in .mcp.json is left out: has hidden characters in its name" in done.stderr
+    assert "poisoned in .mcp.json is skipped: it has hidden characters in command" in done.stderr
+    assert "na<U+2060>me in .mcp.json is skipped: has hidden characters in its name" in done.stderr
     assert list(tomllib.loads(world.toml.read_text())["servers"]) == ["plain"]
 
 

@@ -224,7 +224,7 @@ def test_sync_counts_the_environments_and_names_their_packages(tmp_path: Path) -
     (home / "complete").unlink()
     with (home / "lock").open("ab") as lock, terminal(str(TOOLRUN), "sync", cwd=tmp_path, env=env) as shown:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        shown.expect("making its environment (no packages)")
+        shown.expect("creating its environment (no packages)")
         line = shown.expect_status("0/2")
         assert "tools/alpha.py, tools/beta.py" in line
         fcntl.flock(lock, fcntl.LOCK_UN)

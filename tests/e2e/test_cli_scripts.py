@@ -106,7 +106,7 @@ def test_sync_makes_the_environment_of_each_script_and_names_its_tools(project: 
     done = toolrun("sync", cwd=project)
     assert done.returncode == 0
     assert done.stdout == "tools/greet.py  ready  greet\ntools/two.py    ready  two.greet, two.welcome\n"
-    assert "greet: making its environment (no packages)\n" in done.stderr
+    assert "greet: creating its environment (no packages)\n" in done.stderr
     again = toolrun("sync", cwd=project)
     assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
 
@@ -116,7 +116,7 @@ def test_sync_makes_an_environment_that_is_gone(project: Path) -> None:
     [before] = json.loads(toolrun("sync", "--json", cwd=project).stdout)
     shutil.rmtree(project / "cache" / "environments")
     done = toolrun("sync", "--json", cwd=project)
-    assert "greet: making its environment" in done.stderr
+    assert "greet: creating its environment" in done.stderr
     [after] = json.loads(done.stdout)
     assert Path(after.pop("environment")).exists()
     assert after == {"script": "tools/greet.py", "tools": ["greet"], "error": None}
@@ -131,9 +131,11 @@ def test_sync_says_in_the_words_of_uv_what_failed_and_makes_the_others(project: 
     assert done.returncode == 1
     states = [line.split()[:2] for line in done.stdout.splitlines()]
     assert states == [["tools/greet.py", "ready"], ["tools/lacking.py", "failed"], ["tools/malformed.py", "failed"]]
-    assert re.search(r"^toolrun: tools/lacking.py: Cannot make the environment .*\nuv says: .*gone", done.stderr, re.M)
+    assert re.search(
+        r"^toolrun: tools/lacking.py: Cannot create the environment .*\nuv says: .*gone", done.stderr, re.M
+    )
     assert "toolrun: tools/malformed.py: has a header that is not valid (PEP 723), so it is not run" in done.stderr
-    assert done.stderr.count("Cannot make the environment") == 1
+    assert done.stderr.count("Cannot create the environment") == 1
 
 
 def test_sync_names_a_function_that_is_no_tool(project: Path) -> None:
@@ -182,7 +184,7 @@ def test_an_unchanged_script_is_listed_without_its_environment(project: Path) ->
 def test_the_making_of_an_environment_is_shown_on_a_terminal(command: list[str], project: Path) -> None:
     write_script(project, "greet", GREET)
     _, written = on_terminal(str(TOOLRUN), *command, cwd=project)
-    assert "greet: making its environment (no packages)" in written.splitlines()[0]
+    assert "greet: creating its environment (no packages)" in written.splitlines()[0]
     _, written = on_terminal(str(TOOLRUN), *command, cwd=project)
     assert "making" not in written
 
@@ -190,7 +192,7 @@ def test_the_making_of_an_environment_is_shown_on_a_terminal(command: list[str],
 def test_the_making_of_an_environment_is_logged_in_a_pipe(project: Path) -> None:
     write_script(project, "greet", GREET)
     logged = toolrun("-v", "call", "greet", "name=Ada", cwd=project)
-    assert "info toolrun: greet: making its environment (no packages)\n" in logged.stderr
+    assert "info toolrun: greet: creating its environment (no packages)\n" in logged.stderr
     shutil.rmtree(project / "cache")
     silent = toolrun("call", "greet", "name=Ada", cwd=project)
     assert (silent.stdout, silent.stderr) == ("Hello Ada!\n", "")
@@ -358,7 +360,7 @@ def test_a_script_whose_environment_cannot_be_made_answers_with_the_reason(proje
     assert done.returncode == 1
     answer = json.loads(done.stdout)
     assert answer["success"] is False
-    reason = "Cannot make the environment of a script that needs gone"
+    reason = "Cannot create the environment of a script that needs gone"
     assert answer["error"].startswith(f"Tool 'lacking' is not available: tools/lacking.py: {reason}")
     assert "uv says:" in answer["error"]
     assert done.stderr == f"toolrun: {answer['error']}\n", "it is said once"

@@ -222,7 +222,7 @@ def test_the_url_says_what_is_wrong(project: Path, tmp_path: Path) -> None:
         assert "'127.0.0.9' is not a name of this server" in refusal(server.url.replace("0.0.0.0", "127.0.0.9"))
     assert "No such file" in refusal("unix:missing.sock")
     done = toolrun("call", "add", "--key", "k", "--url", nobody, cwd=project)
-    assert (done.returncode, "--key does not go with --url" in done.stderr) == (2, True)
+    assert (done.returncode, "--key cannot be used with --url" in done.stderr) == (2, True)
 
 
 def test_a_unix_socket_serves_without_a_token(project: Path) -> None:

@@ -113,9 +113,9 @@ def test_what_is_forgotten_is_agreed_to_anew(world: World) -> None:
     [
         (["bnk"], "no tools of a server 'bnk' are pinned; did you mean 'bank'?"),
         (["bank", "pya"], "no tool 'pya' of the server 'bank' is pinned; did you mean 'pay'?"),
-        (["--forget"], "--forget needs a server"),
-        (["--forget", "bank", "pay"], "--forget needs a server and nothing else"),
-        (["--all", "bank"], "or say --all"),
+        (["--forget"], "--forget takes a server"),
+        (["--forget", "bank", "pay"], "--forget takes a server and nothing else"),
+        (["--all", "bank"], "or use --all"),
     ],
 )
 def test_wrong_usage_is_explained(world: World, arguments: list[str], words: str) -> None:
@@ -127,7 +127,7 @@ def test_wrong_usage_is_explained(world: World, arguments: list[str], words: str
 def test_outside_of_a_project_nothing_is_pinned(tmp_path: Path) -> None:
     done = toolrun("trust", cwd=tmp_path)
     assert done.returncode == 2
-    assert "definitions are pinned in projects only" in done.stderr
+    assert "definitions are pinned only in projects" in done.stderr
 
 
 def test_a_damaged_file_is_named_and_moved_aside_by_the_next_list(world: World) -> None:

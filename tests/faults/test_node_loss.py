@@ -174,7 +174,7 @@ async def test_a_node_of_which_nothing_is_heard_is_avoided(world: World) -> None
 
 
 async def test_an_environment_that_cannot_be_made_is_told_with_its_node(world: World) -> None:
-    with pytest.raises(UnavailableError, match=r"on node 127\.0\.0\.1 .*Cannot make the environment"):
+    with pytest.raises(UnavailableError, match=r"on node 127\.0\.0\.1 .*Cannot create the environment"):
         await world.spec(b"# /// script\n# dependencies = ['there-is-no-such-package-anywhere']\n# ///\n")
     assert DirectCluster.opened.places[0].is_released
 

@@ -24,9 +24,9 @@ WAIT_FOR = "while not Path({path!r}).exists(): time.sleep(0.005)"
         ),
         pytest.param(r"say(b'{\"id\":%d,\"result\":NaN,\"error\":null}\n' % number())", "not JSON", id="NaN"),
         pytest.param(r"say(b'[' * 100_000 + b'\n')", "not JSON", id="deep"),
-        pytest.param(r"say(b'{\"id\":%d,\"result\":1}\n' % number())", "not a message", id="half an answer"),
+        pytest.param(r"say(b'{\"id\":%d,\"result\":1}\n' % number())", "an unknown message", id="half an answer"),
         pytest.param(
-            r"say(b'{\"id\":\"%d\",\"result\":1,\"error\":null}\n' % number())", "not a message", id="id as text"
+            r"say(b'{\"id\":\"%d\",\"result\":1,\"error\":null}\n' % number())", "an unknown message", id="id as text"
         ),
         pytest.param(f"say(b'x' * {MAX_LINE + 1})", "a line of more than", id="a line over the cap"),
         pytest.param(f"say(b'x' * {MAX_LINE + 1} + b'\\n')", "a line of more than", id="a whole line over the cap"),

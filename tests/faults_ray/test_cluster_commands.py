@@ -42,7 +42,7 @@ def test_doctor_finds_all_well_and_a_tool_that_fits_nowhere(ray_cluster: RayClus
     found = doctor(ray_cluster, tmp_path, ray_cluster.variables())
     messages = [it["message"] for it in found["ok"]]
     assert f"{ray_cluster.address} answers with TLSv1.3" in messages
-    assert "the token is accepted, and a wrong one refused" in messages
+    assert "the token is accepted, and a wrong one is refused" in messages
     assert [it.split()[0] for it in messages if "as on the cluster" in it] == ["Python", "Ray"]
     nodes = next(it for it in messages if " node" in it)
     assert all(f"{ray_cluster.address_of(name)} (CPU 2)" in nodes for name in ray_cluster.machines)
@@ -64,7 +64,7 @@ def test_a_machine_of_another_cluster_is_not_let_in(ray_cluster: RayCluster, tmp
     assert "is not one of this cluster" in problem["message"]
     plain = {name: value for name, value in ray_cluster.variables().items() if "TLS" not in name}
     [problem] = doctor(ray_cluster, tmp_path, plain)["problem"]
-    assert "wants TLS, and this program does not use it" in problem["message"]
+    assert "requires TLS, and this program does not use it" in problem["message"]
 
 
 def test_the_token_is_in_no_command_line_and_no_environment(ray_cluster: RayCluster) -> None:

@@ -29,7 +29,7 @@ def read_arguments(words: tuple[str, ...]) -> dict[str, JSON] | str | bytes:
 def _merged(words: tuple[str, ...]) -> dict[str, JSON]:
     """Pairs and JSON objects together. A name that is given twice is a mistake, whichever way."""
     if words.count("-") > 1:
-        raise _usage("- can be given once: stdin is read once")
+        raise _usage("- can be given only once, because stdin can be read only once")
     arguments = parse_pairs([word for word in words if word != "-" and not _is_object(word)])
     for word in words:
         if word != "-" and not _is_object(word):

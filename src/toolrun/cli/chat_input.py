@@ -85,9 +85,9 @@ def with_files(question: str, directory: Path) -> TypedQuestion:
         else:
             text_size += len(file.encode())
         if text_size > MAX_FILES:
-            raise UsageError(f"the files of the question have more than {MAX_FILES:,} bytes together; name fewer")
+            raise UsageError(f"the attached files have more than {MAX_FILES:,} bytes in total; attach fewer")
         if image_size > MAX_IMAGES:
-            raise UsageError(f"the pictures of the question have more than {MAX_IMAGES:,} bytes together; name fewer")
+            raise UsageError(f"the attached pictures have more than {MAX_IMAGES:,} bytes in total; attach fewer")
     asked = _ESCAPED.sub("@", question)
     texts = [f'<file name="{name}">\n{file}\n</file>' for name, file in found.items() if isinstance(file, str)]
     images = tuple(file for file in found.values() if isinstance(file, Image))
@@ -100,7 +100,9 @@ async def question_message(question: TypedQuestion, client: ModelClient) -> str 
         return question.text
     if (await client.capabilities()).refuses_images:
         names = ", ".join(f"@{image.name}" for image in question.images)
-        raise UsageError(f"{client.name} takes no pictures: leave out {names}, or switch to another model with /model")
+        raise UsageError(
+            f"{client.name} does not accept pictures: leave out {names}, or switch to another model with /model"
+        )
     from langchain_core.messages import HumanMessage
 
     blocks: list[str | dict[str, Any]] = [{"type": "text", "text": question.text}]

@@ -88,7 +88,7 @@ def _tls(address: str, environ: Mapping[str, str]) -> DoctorCheck:
         advice = "start the head: toolrun cluster head; or correct [workers] address, or the firewall between"
         return _step(False, f"nothing answers at {address}: {reason}", advice)
     if not wants_tls:
-        return _step(False, f"the head at {address} wants TLS, and this program does not use it", _ENVIRONMENT)
+        return _step(False, f"the head at {address} requires TLS, and this program does not use it", _ENVIRONMENT)
     return _step(True, f"{address} answers with {version}")
 
 
@@ -117,12 +117,12 @@ def _token(address: str, allow_without_token: bool) -> DoctorCheck:
         return _step(False, str(error), _ENVIRONMENT)
     if allow_without_token:
         return _step(True, "usable; [workers] allow_cluster_without_token lets any token in")
-    return _step(True, "the token is accepted, and a wrong one refused")
+    return _step(True, "the token is accepted, and a wrong one is refused")
 
 
 def _members(config: Config, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     if "error" in found:
-        yield _step(False, f"the cluster says nothing of its nodes: {found['error']}")
+        yield _step(False, f"the cluster does not report its nodes: {found['error']}")
         return
     for name, own, other in (
         ("Python", found["own_python"], found["python"]),

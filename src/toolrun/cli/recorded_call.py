@@ -48,7 +48,7 @@ def journal_path(options: Options) -> Path:
     config = read_config(options.config)
     path = config.journal_file
     if config.path is None and not path.exists():
-        raise JournalError("There is no toolrun.toml here or above: calls are recorded in projects only.")
+        raise JournalError("There is no toolrun.toml here or above: calls are recorded only in projects.")
     return path
 
 

@@ -45,8 +45,8 @@ _NOTES: Final = {
     Ended.TIME: "The model reached its time limit ([model] time), and was asked to answer without tools.",
     Ended.REFUSED: "The model refused to answer.",
     Ended.FILTERED: "The provider's filter stopped the answer.",
-    Ended.EMPTY: "The model said nothing, even when it was asked again.",
-    Ended.MALFORMED: "The model made tool calls that cannot be read, even when it was asked again.",
+    Ended.EMPTY: "The model returned an empty answer twice.",
+    Ended.MALFORMED: "The model made tool calls that could not be read, twice.",
 }
 
 

@@ -59,9 +59,9 @@ def journal_of(executor: ToolExecutor) -> Journal:
     """Where an executor keeps conversations. Raises UsageError if it keeps none."""
     recorder = executor.recorder
     if not isinstance(recorder, CallRecorder):
-        raise UsageError("A conversation is kept in a journal, and there is none: open a project with Runtime.open.")
+        raise UsageError("Conversations are stored in a journal, and there is none: open a project with Runtime.open.")
     if not recorder.journal.keeps_conversations:
-        raise UsageError("The project keeps no conversations: it says [journal] conversations = false.")
+        raise UsageError("The project stores no conversations: it has [journal] conversations = false.")
     return recorder.journal
 
 

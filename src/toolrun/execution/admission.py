@@ -93,7 +93,7 @@ class Limiter:
         if self._waits_for_itself(waiter):
             raise OverloadedError(
                 f"Tool '{tool}' would wait for itself: the calls that hold its {concurrency} slot(s) wait, directly or "
-                "through other tools, for this one. Let it not call itself, or raise its 'concurrency'."
+                "through other tools, for this one. Do not let it call itself, or raise its 'concurrency'."
             )
         if len(self.waiting) >= self._max_queue:
             raise OverloadedError(

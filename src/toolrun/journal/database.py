@@ -76,7 +76,7 @@ def open_writer(path: Path, *, is_power_safe: bool) -> sqlite3.Connection:
 def open_reader(path: Path) -> sqlite3.Connection:
     """A connection that only reads, also while others write. Raises JournalError if there is nothing to read."""
     if not path.exists():
-        raise JournalError(f"There is no journal at {path} yet: nothing was called in this project.")
+        raise JournalError(f"There is no journal at {path} yet: nothing has been called in this project.")
     with explained(path, "opened"):
         connection, version = _connect_to_read(path)
     if version < len(migrations()):  # the statements are those of the newest version

@@ -34,7 +34,7 @@ _MAX_DETAIL: Final = 4_000
 _CHARS: Final = 50
 """Characters of a text that count as one value more."""
 _WRAPPED: Final = "structuredContent"
-_UNFIT: Final = "it does not fit the schema"
+_UNFIT: Final = "it does not match the schema"
 
 
 class OutputSchema:

@@ -90,7 +90,7 @@ class Named:
 
 
 TOO_LARGE = Problem("", f"the arguments are larger than {MAX_TEXT:,} characters of JSON: send less")
-_UNFIT = Problem("", "the arguments do not fit the schema")
+_UNFIT = Problem("", "the arguments do not match the schema")
 
 
 class ArgumentSchema:
@@ -263,7 +263,7 @@ class ArgumentSchema:
         for name, value in arguments.items():
             if not self._compiled.is_valid_at(pointer("properties", name), value):
                 got = f"got {show(value)} ({type_of(value)})"
-                found.append(Problem(name, f"'{name}' does not fit its schema, {got}"))
+                found.append(Problem(name, f"'{name}' does not match its schema, {got}"))
         return tuple(found) or (_UNFIT,)
 
 

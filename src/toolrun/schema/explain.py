@@ -146,13 +146,15 @@ _PHRASES: dict[str, _Phrase] = {
     "MinProperties": _length("at least", "property"),
     "MaxProperties": _length("at most", "property"),
     "Pattern": lambda kind, value: f"must match the pattern {kind.pattern}, got {show(value)}",
-    "BacktrackLimitExceeded": lambda _, value: f"takes too long to compare with its pattern, got {show(value)}",
+    "BacktrackLimitExceeded": lambda _, value: f"takes too long to match against its pattern, got {show(value)}",
     "Format": lambda kind, value: f"must be a valid {kind.format}, got {show(value)}",
     "UniqueItems": lambda _, value: f"must not hold the same item twice, got {show(value)}",
     "UnevaluatedItems": lambda kind, _: f"has items that are not allowed, at {_options(kind.unexpected)}",
     "FalseSchema": lambda _, value: f"is not allowed, got {show(value)}",
-    "Not": lambda kind, value: f"must not fit {show(kind.schema)}, got {show(value)}",
-    "OneOfMultipleValid": lambda _, value: f"fits several of its forms and must fit exactly one, got {show(value)}",
+    "Not": lambda kind, value: f"must not match {show(kind.schema)}, got {show(value)}",
+    "OneOfMultipleValid": lambda _, value: (
+        f"matches several of its forms and must match exactly one, got {show(value)}"
+    ),
 }
 
 
@@ -211,7 +213,7 @@ class _Case:
                 inner = self._followed(fault)
                 if inner:
                     return [problem for each in inner for problem in self.problems(each)]
-                return [Problem(path, f"{_quote(path)} does not fit its schema, {_got(value)}")]
+                return [Problem(path, f"{_quote(path)} does not match its schema, {_got(value)}")]
             case "Contains":
                 return [Problem(path, f"{_quote(path)} {self._contains(fault)}, got {show(value)}")]
             case "PropertyNames":
@@ -264,7 +266,7 @@ class _Case:
         if len(near) == 1:
             return [problem for each in near[0] for problem in self.problems(each)]
         if fault.effort + _FORMS_EFFORT > _MAX_EFFORT:
-            return [Problem(path, f"{_quote(path)} fits none of its forms, {_got(value)}")]
+            return [Problem(path, f"{_quote(path)} matches none of its forms, {_got(value)}")]
         forms = [self._form(branch) for branch in near[:_MAX_FORMS]]
         return [Problem(path, f"{_quote(path)} must take one of its forms: {', or '.join(dict.fromkeys(forms))}")]
 

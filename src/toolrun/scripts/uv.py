@@ -68,7 +68,7 @@ _ADVICE: Final = (
     ),
     (
         r"lockfile .* needs to be updated",
-        "the lock file does not fit the header of the script. Run `uv lock --script` for it",
+        "the lock file does not match the header of the script. Run `uv lock --script` for it",
     ),
     (
         r"Failed to parse `.*lock`|unsupported schema version|failed to read .*\.lock",
@@ -85,7 +85,7 @@ _ADVICE: Final = (
         r"was not found in the package registry",
         "a package is not in the index. Check its name, and the index (UV_DEFAULT_INDEX)",
     ),
-    (r"No solution found", "its dependencies cannot be met together. Change their versions"),
+    (r"No solution found", "its dependencies conflict with each other. Change their versions"),
     (r"Failed to build|build backend", "a package cannot be built from source. Require a version that has a wheel"),
 )
 

@@ -113,4 +113,4 @@ def _message(data: Any, line: bytes) -> Message:
             return Raised(number, tuple(map(str, data["raised"])))
     elif isinstance(data.get("ready"), dict):
         return Ready(cast(dict[str, JSON], data["ready"]))
-    return InvalidLine("not a message that is known", line)
+    return InvalidLine("an unknown message", line)

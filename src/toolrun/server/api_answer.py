@@ -116,4 +116,4 @@ def failure(error: Exception) -> ApiAnswer:
     if isinstance(error, ToolrunError):
         return ApiAnswer({"error": str(error)}, 503)
     logger.error("a request failed", exc_info=error)
-    return ApiAnswer({"error": "toolrun has made a mistake; its log says more"}, 500)
+    return ApiAnswer({"error": "internal error in toolrun; the log has the details"}, 500)

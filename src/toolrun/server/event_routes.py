@@ -47,7 +47,7 @@ def event_operations(state: ApiState) -> list[Operation]:
             events={
                 "ready": "{}: from now on nothing is missed",
                 "call": "{phase, run, id, tool, at, outcome, error_kind, run_us}: a call has `started` or `ended`",
-                "missed": "{calls}: so many events of calls were left out, because this client reads too slowly",
+                "missed": "{calls}: the number of call events that were left out because this client reads too slowly",
                 "approval": "{}: requests for approval have changed",
                 "effects": "{}: the calls in doubt have changed",
                 "health": "{}: servers, workers or threads have changed",

@@ -148,13 +148,13 @@ def history_operations(state: ApiState) -> list[Operation]:
         Operation("GET", "/api/calls", routes.calls, "List the calls", CallsAnswer, query=(*filters, *paging)),
         Operation("GET", "/api/calls/{id}", routes.call, "Show a call", CallDetail, failures=MISSING_CALL),
         Operation(
-            "GET", "/api/stats", routes.stats, "What calls were like, by tool", StatsAnswer, query=(_SINCE, _TOOL)
+            "GET", "/api/stats", routes.stats, "Statistics of calls, by tool", StatsAnswer, query=(_SINCE, _TOOL)
         ),
         Operation(
             "GET",
             "/api/series",
             routes.series,
-            "What calls were like, over time",
+            "Statistics of calls over time",
             SeriesAnswer,
             query=(_SINCE, step, _TOOL),
         ),

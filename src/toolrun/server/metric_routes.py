@@ -33,10 +33,10 @@ def _gauges(state: ApiState) -> list[tuple[str, str, list[Sample]]]:
         ("toolrun_tools", "Tools that can be called.", [("", {}, len(runtime.manager))]),
         ("toolrun_calls_running", "Calls that are being executed.", [("", {}, health.running)]),
         ("toolrun_calls_queued", "Calls that wait for their turn.", [("", {}, health.queued)]),
-        ("toolrun_threads_abandoned", "Threads in which a call runs that was given up.", abandoned),
+        ("toolrun_threads_abandoned", "Threads that still run an abandoned call.", abandoned),
         (
             "toolrun_calls_lingering",
-            "Async calls that were cancelled and have not ended.",
+            "Async calls that were cancelled but have not ended.",
             [("", {}, health.lingering)],
         ),
         ("toolrun_journal_problem", "Whether calls cannot be recorded.", [("", {}, float(health.journal is not None))]),

@@ -17,10 +17,10 @@ _ERROR: Final[Schema] = {
     "required": ["error"],
 }
 _EVERY: Final = {
-    400: "The request cannot be read, or is not as this document says.",
+    400: "The request cannot be read, or does not match this document.",
     401: "The token is missing or wrong.",
     403: "A browser sent it from a page of another origin.",
-    421: "The Host header is no name of this server.",
+    421: "The Host header does not name this server.",
     431: "The head of the request is too large.",
     503: "The server is stopping, or what the request needs cannot be used.",
 }

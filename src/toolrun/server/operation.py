@@ -161,7 +161,7 @@ class Operation:
         repairs = "; ".join(
             f"{it.path or 'the body'}: send {show(it.after)}, not {show(it.before)}" for it in checked.repairs
         )
-        raise RequestError(400, repairs or "the body is not as it should be")
+        raise RequestError(400, repairs or "the body is not valid")
 
 
 @cache

@@ -73,7 +73,7 @@ class ThreadsView(TypedDict):
     abandoned: dict[str, int]
     """By tool: threads in which a call still runs that was answered at its deadline."""
     lingering: int
-    """Async calls that were cancelled and have not ended."""
+    """Async calls that were cancelled but have not ended."""
 
 
 class JournalView(TypedDict):
@@ -118,7 +118,7 @@ def report_operations(state: ApiState) -> list[Operation]:
             "POST",
             "/api/servers/{name}/restart",
             routes.restart_server,
-            "Connect with a server anew",
+            "Reconnect to a server",
             RestartedAnswer,
             RestartBody,
             failures={404: "There is no such server."},

@@ -139,10 +139,10 @@ class _RunningRoutes:
         id = request.parts["id"]
         running = self._state.running_calls.get(id)
         if running is None:
-            raise RequestError(404, f"no call {id} runs; GET /api/running lists those that do")
+            raise RequestError(404, f"no call {id} is running; GET /api/running lists the running calls")
         if not self._runtime.executor.loop_state().stop(running.call, _STOPPED_BY):
             waits = running.call.phase or "its approval, or for what its tool needs"
-            raise RequestError(409, f"call {id} does not run yet: it waits for {waits}")
+            raise RequestError(409, f"call {id} has not started yet: it is waiting for {waits}")
         return {"state": "stopped"}
 
     async def replay(self, request: ApiRequest) -> ReplayAnswer:
@@ -162,7 +162,7 @@ class _RunningRoutes:
         def compare(history: History) -> ReplayAnswer:
             after = history.call(made) if made is not None else _newest(history, before.tool)
             if after is None:
-                raise RequestError(503, f"the call was made, and is not in the journal: {result.text}")
+                raise RequestError(503, f"the call was made, but is not in the journal: {result.text}")
             outcomes = [(it.state, it.error_kind, it.result, it.error) for it in (before, after)]
             return {
                 "same": outcomes[0] == outcomes[1],

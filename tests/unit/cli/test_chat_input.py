@@ -101,8 +101,8 @@ def test_what_cannot_be_attached_is_named_with_the_reason(tmp_path: Path) -> Non
         "@big.txt": "it is larger than 200,000 bytes",
         "@pipe": "it is a named pipe, not a regular file",
         "@.": "Is a directory",
-        "@a @b @c": "more than 500,000 bytes together",
-        "@1.png @2.png @3.png": "more than 10,000,000 bytes together",
+        "@a @b @c": "more than 500,000 bytes in total",
+        "@1.png @2.png @3.png": "more than 10,000,000 bytes in total",
     }.items():
         with pytest.raises(UsageError) as raised:
             with_files(f"Look at {question}", tmp_path)

@@ -131,7 +131,7 @@ async def test_an_unknown_conversation_cannot_be_resumed(world: World) -> None:
 
 async def test_without_a_journal_a_conversation_is_refused(world: World) -> None:
     bare = ModelClient(ScriptedModel(["Hi"]), ToolExecutor(ToolManager()))
-    with pytest.raises(UsageError, match="kept in a journal, and there is none"):
+    with pytest.raises(UsageError, match="stored in a journal, and there is none"):
         await bare.query("Hi", conversation=True)
     world.journal.keeps_conversations = False
     with pytest.raises(UsageError, match="conversations = false"):

@@ -90,7 +90,7 @@ def test_an_address_without_a_port_is_named(address: str) -> None:
 def test_a_head_with_tls_is_not_used_without_it(head: Credentials) -> None:
     with listening(head) as address:
         said = last(config(address), {})
-    assert "wants TLS, and this program does not use it" in said
+    assert "requires TLS, and this program does not use it" in said
     assert 'eval "$(toolrun cluster env)"' in said
 
 

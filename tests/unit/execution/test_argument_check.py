@@ -68,7 +68,7 @@ async def test_large_arguments_get_the_verdict_that_small_ones_get(executor: Too
     )
     wrong = await executor.execute("counts", {"items": [*range(MANY), "x"]})
     assert (wrong.error_kind, wrong.side_effects) == (ErrorKind.INVALID_ARGUMENTS, SideEffects.NOT_STARTED)
-    assert "'items' does not fit its schema" in str(wrong.error)
+    assert "'items' does not match its schema" in str(wrong.error)
     not_json = await executor.execute("counts", {"items": [*range(MANY), float("nan")]})
     assert "must be a number, got NaN" in str(not_json.error)
     broken = await executor.execute("counts", '{"items":[' + "7," * MANY)

@@ -139,7 +139,7 @@ def test_a_file_can_be_read_where_nothing_can_be_written(path: Path, version: in
 
 
 def test_nothing_to_read_says_so(path: Path) -> None:
-    with pytest.raises(JournalError, match="nothing was called"):
+    with pytest.raises(JournalError, match="nothing has been called"):
         open_reader(path)
 
 

@@ -28,8 +28,8 @@ def test_what_was_promised_is_no_problem() -> None:
         ({}, "missing 'degrees'"),
         ({"degrees": "20"}, "'degrees' must be number, got \"20\" (string)"),
         ({"degrees": 1, "sky": "green"}, '\'sky\' must be one of "clear", "cloudy"; got "green"'),
-        ([1], "it does not fit the schema"),
-        ("text", "it does not fit the schema"),
+        ([1], "it does not match the schema"),
+        ("text", "it does not match the schema"),
     ],
 )
 def test_what_was_not_promised_is_explained(data: JSON, problem: str) -> None:
@@ -97,7 +97,7 @@ def test_a_table_is_checked_however_many_columns_its_schema_has(columns: int) ->
     schema = OutputSchema({"type": "object", "properties": {"rows": {"type": "array", "items": row}}})
     rows: list[JSON] = [{"c0": n, "c1": n} for n in range(7_000)]
     assert schema.problem({"rows": rows}) is None
-    assert schema.problem({"rows": [*rows, {"c0": "x"}]}) == "it does not fit the schema"
+    assert schema.problem({"rows": [*rows, {"c0": "x"}]}) == "it does not match the schema"
 
 
 def test_the_same_in_small_is_not() -> None:
@@ -115,7 +115,7 @@ def test_a_value_deeper_than_any_honest_one_is_passed_on() -> None:
 
 def test_large_answers_that_are_wrong_are_told_briefly() -> None:
     schema = OutputSchema({"type": "object", "properties": {"x": {"items": {"type": "integer"}}}})
-    assert schema.problem({"x": ["x"] * 20_000}) == "it does not fit the schema"
+    assert schema.problem({"x": ["x"] * 20_000}) == "it does not match the schema"
 
 
 def test_a_broken_promise_keeps_what_the_tool_said() -> None:

@@ -78,10 +78,10 @@ SQUARE = obj(["kind", "side"], kind={"const": "square"}, side={"type": "number"}
         ({"contains": {"const": 1}}, [2], "'v' must hold at least 1 of {\"const\": 1}, got [2]"),
         ({"contains": {"const": 1}, "maxContains": 1}, [1, 1], "'v' must hold at most 1 of {\"const\": 1}, got [1, 1]"),
         ({"prefixItems": [{}], "items": False}, [1, 2], "'v[1]' is not allowed, got 2"),
-        ({"not": {"type": "string"}}, "x", "'v' must not fit {\"type\": \"string\"}, got \"x\""),
+        ({"not": {"type": "string"}}, "x", "'v' must not match {\"type\": \"string\"}, got \"x\""),
         ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, "'v' has a name that must match the pattern ^a, got \"b\""),
         (False, 1, "'v' is not allowed, got 1"),
-        ({"oneOf": [{}, {"minimum": 1}]}, 2, "'v' fits several of its forms and must fit exactly one, got 2"),
+        ({"oneOf": [{}, {"minimum": 1}]}, 2, "'v' matches several of its forms and must match exactly one, got 2"),
         (NULLABLE, "z", "'v' must be integer or null, got \"z\" (string)"),
         ({"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]}, 5, '\'v\' must be "a", "b" or null, got 5 (integer)'),
         ({"anyOf": [NULLABLE, {"type": "boolean"}]}, "z", "'v' must be integer, null or boolean, got \"z\" (string)"),
@@ -135,7 +135,7 @@ def test_huge_arguments_are_explained_coarsely() -> None:
     schema = obj(["q"], q={}, v={"type": "array", "items": {"type": "integer"}}, w={"type": "integer"})
     found = messages(schema, {"v": [1] * 30_000 + ["x"], "w": 1})
     assert found[0] == "missing 'q'"
-    assert found[1].startswith("'v' does not fit its schema, got [1, 1, ")
+    assert found[1].startswith("'v' does not match its schema, got [1, 1, ")
 
 
 def test_a_mistake_deep_in_a_recursive_schema_is_found() -> None:
@@ -183,4 +183,4 @@ def test_schemas_that_lead_back_to_themselves_are_explained_in_the_end(loop: Sch
 def test_a_catastrophic_pattern_is_a_problem_and_not_a_hang(pattern: str) -> None:
     found = messages(obj(v={"type": "string", "pattern": pattern}), {"v": "ab" * 20 + "a" * 2000})
     assert len(found) == 1
-    assert found[0].startswith(("'v' takes too long to compare with its pattern", "'v' must match the pattern"))
+    assert found[0].startswith(("'v' takes too long to match against its pattern", "'v' must match the pattern"))

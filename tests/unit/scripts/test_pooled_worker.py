@@ -150,7 +150,7 @@ async def test_a_large_error_is_the_failure_of_its_call(bench: Bench) -> None:
     ("line", "reason"),
     [
         ('{"id":%d,"result":[' + "1," * 400_000, "not JSON"),
-        ('{"id":%d,"result":[' + "1," * 400_000 + '1],"error":7}', "not a message that is known"),
+        ('{"id":%d,"result":[' + "1," * 400_000 + '1],"error":7}', "an unknown message"),
         ('{"id":%d,"result":[' + "1," * 400_000 + '1],"error":null,"id":0}', "an answer with two ids"),
         ("[%d," + "1," * 400_000 + "1]", "not an object"),
     ],

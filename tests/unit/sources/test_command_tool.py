@@ -207,7 +207,7 @@ def _lives(pid: str) -> bool:
         ({"command": ["ls"], "exit_codes": [300]}, "'exit_codes' must be"),
         ({"command": ["ls"], "secrets": ["token"]}, "'secrets' must name variables and secrets"),
         ({"command": ["ls"], "cwd": 5}, "'cwd' must be a directory"),
-        ({"command": ["ls"], "handler": "echo"}, "'handler' is not for the type 'command'"),
+        ({"command": ["ls"], "handler": "echo"}, "'handler' does not apply to the type 'command'"),
         ({"comand": ["ls"]}, "unknown key 'comand' in 'implementation'; did you mean 'command'"),
     ],
 )

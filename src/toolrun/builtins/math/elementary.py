@@ -94,10 +94,12 @@ def log(value: Number, base: Number) -> Number:
 def root(value: Number, degree: int) -> Number:
     """The real root: of negative numbers too if the degree is odd."""
     if degree == 0:
-        raise CalculationError("There is no root of degree 0", "For instance: nthRoot(8, 3).")
+        raise CalculationError("A root of degree 0 does not exist", "For instance: nthRoot(8, 3).")
     if number.real(value, "A real root") < 0:
         if degree % 2 == 0:
-            raise CalculationError("An even root of a negative number is not real", "Use x^(1/n) for the complex root.")
+            raise CalculationError(
+                "An even root of a negative number is not a real number", "Use x^(1/n) for the complex root."
+            )
         return number.negate(root(number.negate(value), degree))
     result = number.power(value, Fraction(1, degree))
     if isinstance(result, float) and 1 <= result < 2**53 and number.power(round(result), degree) == value:

@@ -56,7 +56,7 @@ def command(context: click.Context, as_json: bool) -> int:
         if any(len(row.arguments) > _SHOWN for row in found):
             inform("Arguments are cut; see all of them with: toolrun approvals show ID.")
     else:
-        complain("no call is waiting for approval, and no answer is kept")
+        complain("no call is waiting for approval, and no answer is stored")
     return OK
 
 

@@ -38,7 +38,7 @@ def _check_seconds(ctx: click.Context, option: click.Parameter, seconds: float |
 @click.argument("arguments", nargs=-1, shell_complete=tool_arguments)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON, also for a failed call.")
 @click.option("--key", metavar="KEY", help="Make this call once: a repeat with the same key gets its answer.")
-@click.option("-y", "--yes", is_flag=True, help="Say yes where a rule wants your approval.")
+@click.option("-y", "--yes", is_flag=True, help="Approve the call yourself if a rule requires approval.")
 @click.option("--timeout", metavar="SECONDS", type=float, callback=_check_seconds, help="Give up after this time.")
 @url_option
 @shared_options()
@@ -67,7 +67,7 @@ def command(
     Exit code: 0 success, 1 the tool failed, 2 unknown tool or invalid arguments.
     """
     if url is not None and key is not None:
-        raise click.UsageError("--key does not go with --url: the journal of this project would not know the call")
+        raise click.UsageError("--key cannot be used with --url: this project's journal would not record the call")
     given = read_arguments(arguments)
     output = claim_stdout()
     config = read_config(options.config)

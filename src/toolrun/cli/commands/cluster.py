@@ -40,8 +40,10 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--address", metavar="IP", help="This machine's, as the others reach it. Needed the first time.")
-@click.option("--no-start", is_flag=True, help="Make the folder, and start nothing.")
+@click.option(
+    "--address", metavar="IP", help="The address of this machine that the others use. Required the first time."
+)
+@click.option("--no-start", is_flag=True, help="Create the folder, but start nothing.")
 @_port
 @_cpus
 @_folder
@@ -90,7 +92,7 @@ def node(options: Options, head: str, cpus: int | None, folder: Path | None, ray
 
 @command.command(name="invite")
 @click.argument("addresses", metavar="IP...", nargs=-1, required=True)
-@click.option("--name", "names", metavar="DNS", multiple=True, help="A name by which it is reached, too. Repeatable.")
+@click.option("--name", "names", metavar="DNS", multiple=True, help="Another name for the machine. Repeatable.")
 @_folder
 @shared_options()
 @click.pass_obj

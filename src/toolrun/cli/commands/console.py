@@ -38,12 +38,12 @@ _ONWARDS: Final = """<!doctype html>
 
 
 @click.command(name="console")
-@click.option("--no-browser", is_flag=True, help="Print the address of the page, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the address of the page instead of opening it.")
 @click.option(
     "--http",
     metavar="[HOST:]PORT",
     default="0",
-    help="Where a server is started if none runs. Default: any free port of this machine.",
+    help="The address for the server that is started if none is running. Default: a free port of this machine.",
 )
 @shared_options()
 @click.pass_obj
@@ -55,7 +55,9 @@ def command(options: Options, no_browser: bool, http: str) -> int:
     """
     config = read_config(options.config)
     if config.path is None:
-        raise ConfigError("toolrun console shows a project, and there is no toolrun.toml here; 'toolrun new' makes one")
+        raise ConfigError(
+            "toolrun console needs a project, and there is no toolrun.toml here; 'toolrun init' creates one"
+        )
     output = claim_stdout()
     page = _running_page(config.root)
     if page is not None:

@@ -95,7 +95,7 @@ def settle_command(
     Exit code: 0 the doubt is settled, 1 it is not, 2 there is no such call.
     """
     if done + not_done + verify != 1:
-        raise UsageError("say what became of the call, in one way: --done, --not-done or --verify")
+        raise UsageError("choose exactly one of --done, --not-done and --verify")
     if result is not None and not done:
         raise UsageError("--result says what the call returned, so it needs --done")
     if given and not verify:

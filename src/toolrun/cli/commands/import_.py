@@ -97,7 +97,7 @@ def command(
     new = [it for it in found if it.state == _NEW] if wants_all else []
     for it in new:
         if why := it.server.problem or _warning(it.server):
-            complain(f"{reveal(it.server.name)} in {near(it.place.path)} is left out: {why}")
+            complain(f"{reveal(it.server.name)} in {near(it.place.path)} is skipped: {why}")
     chosen = [it for it in new if not it.server.problem and not _warning(it.server)]
     chosen += [_pick(name, found) for name in servers]
     return _copy(output, config, _distinct(chosen), with_secrets, yes)

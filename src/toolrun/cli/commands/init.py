@@ -32,7 +32,9 @@ def command(options: Options, directory: Path, as_json: bool) -> None:
     project that is there already it changes nothing.
     """
     if options.config is not None:
-        raise click.UsageError("init creates a configuration, so --config does not go with it; name the DIRECTORY")
+        raise click.UsageError(
+            "init creates a configuration, so --config cannot be used with it; name a DIRECTORY instead"
+        )
     root = directory.absolute()
     if root.exists() and not root.is_dir():
         raise ConfigError(f"{near(root)} is not a directory; name another one")

@@ -33,7 +33,9 @@ _OUTCOMES: Final = tuple(
 
 @click.command(name="log")
 @click.argument("tool", required=False, shell_complete=tool_names)
-@click.option("-n", "--number", "limit", metavar="N", type=click.IntRange(1), default=20, help="How many. Default: 20.")
+@click.option(
+    "-n", "--number", "limit", metavar="N", type=click.IntRange(1), default=20, help="The number of calls. Default: 20."
+)
 @click.option("--since", type=Moment(), help="Only calls after this time: 10m, 2h, 14:30, 2026-11-16.")
 @click.option("--until", type=Moment(), help="Only calls before this time.")
 @click.option(

@@ -75,7 +75,7 @@ def command(options: Options, call: str, given: tuple[str, ...], yes: bool, as_j
         with open_history(runtime.journal.path) as history:
             after = None if id is None else history.call(id)
         if after is None:
-            raise UsageError(f"the call was made, and is not in the journal: {result.error or render(result.shown)}")
+            raise UsageError(f"the call was made, but is not in the journal: {result.error or render(result.shown)}")
         return _compare(output, before, after, as_json=as_json)
 
     return run_with_tools(options, replay, lazy=True)

@@ -45,10 +45,10 @@ def command(
     Exit code: 0 the changes are shown or accepted, 1 there is nothing to accept, 2 there is no such server or tool.
     """
     if (forget and (server is None or tools)) or (accepts_all and (server is not None or forget)):
-        raise UsageError("name a server and perhaps its tools, or say --all; --forget needs a server and nothing else")
+        raise UsageError("name a server, optionally with tools, or use --all; --forget takes a server and nothing else")
     config = read_config(options.config)
     if config.path is None:
-        raise PinError("There is no toolrun.toml here or above: definitions are pinned in projects only.")
+        raise PinError("There is no toolrun.toml here or above: definitions are pinned only in projects.")
     pins = Pins(config.root, config.trust)
     pinned = pins.load()
     if server is not None and server not in pinned:

@@ -141,7 +141,7 @@ class LargeAnswers:
 
     def _keep(self, request_id: RequestId | None, answer: Answer) -> bytes:
         if request_id is None:
-            logger.warning("a large message of an MCP server is left out: it is no answer to a request, nor a request")
+            logger.warning("a large message of an MCP server is skipped: it is no answer to a request, nor a request")
             return b""
         if request_id in self._answers:
             self._answers[request_id] = answer

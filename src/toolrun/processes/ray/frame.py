@@ -80,9 +80,9 @@ def decode_json(body: bytes) -> dict[str, JSON]:
     try:
         value = loads(body)
     except ValueError as error:
-        raise FrameError(f"a frame has a body that is no JSON: {error}") from None
+        raise FrameError(f"a frame has a body that is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise FrameError("a frame has a body that is no object")
+        raise FrameError("a frame has a body that is not an object")
     return value
 
 

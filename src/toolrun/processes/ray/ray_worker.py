@@ -193,7 +193,7 @@ class RayWorker(asyncio.Protocol):
                 else:
                     self._handle(frame_type, body)
         except FrameError as error:
-            logger.warning("the replica on %s sent what is no frame: %s", self.seat.shown, error)
+            logger.warning("the replica on %s sent something that is not a frame: %s", self.seat.shown, error)
             if self._transport is not None:
                 self._transport.abort()
 
