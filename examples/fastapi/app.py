@@ -1,4 +1,4 @@
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
@@ -11,7 +11,7 @@ app = FastAPI(lifespan=runtime_lifespan("toolrun.toml"))
 
 @app.post("/tools/{name}")
 async def call(
-    name: str, arguments: dict[str, object], executor: Annotated[ToolExecutor, Depends(get_executor)]
+    name: str, arguments: dict[str, Any], executor: Annotated[ToolExecutor, Depends(get_executor)]
 ) -> dict[str, object]:
     return dict((await executor.execute(name, arguments)).to_dict())
 

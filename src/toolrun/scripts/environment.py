@@ -3,11 +3,10 @@
 Knows requirements, directories and uv; knows nothing of workers and calls.
 
     <cache>/environments/<key>/
-        lock              held (flock) by the process that makes it; a process that dies lets go of it
+        lock, used        held (flock) by the process that makes it, and by those that use it, until they end
         script.py         the metadata block alone: a path of the user's is never seen by uv
         script.py.lock    the lock file that stands beside the script, if there is one
         venv-<random>/    the environment
-        used              locked (flock) by every program that uses it, so that `toolrun cache clean` leaves it alone
         complete          the name of the environment that is complete; written last, and replaced atomically
 
 **How it is made.** `uv sync --script script.py --active` with VIRTUAL_ENV set: one command that honours the header's

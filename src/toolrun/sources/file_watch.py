@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """What changes when a file is written or replaced."""
 
     is_catalog: bool
@@ -21,12 +21,12 @@ _LOOK_EVERY: Final = 2.0
 """Seconds after which the files may have changed although the system has reported nothing, as on network drives."""
 
 
-def stamp_of(path: Path, *, is_catalog: bool) -> Stamp:
+def stamp_of(path: Path, *, is_catalog: bool) -> FileStamp:
     try:
         status = path.stat()
     except OSError:
-        return Stamp(is_catalog, None)
-    return Stamp(is_catalog, (status.st_mtime_ns, status.st_size, status.st_ino))
+        return FileStamp(is_catalog, None)
+    return FileStamp(is_catalog, (status.st_mtime_ns, status.st_size, status.st_ino))
 
 
 async def possible_changes(root: Path, patterns: tuple[str, ...]) -> AsyncIterator[None]:

@@ -11,15 +11,14 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolrun.builtins import BUILTINS, Handler
-from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config
 from toolrun.config.ownership import others_may_add, refusal
 from toolrun.errors import CallError, ConfigError, DefinitionError
 from toolrun.sources.catalog import Declaration, declared_tool, read_catalog
-from toolrun.sources.file_watch import Stamp, stamp_of
+from toolrun.sources.file_watch import FileStamp, stamp_of
 from toolrun.sources.function_file import functions_without_tool, load_functions
 from toolrun.sources.load_problem import LoadProblem
-from toolrun.sources.script_engines import ScriptEngines
+from toolrun.sources.scripting import Scripting
 from toolrun.sources.server_settings import find_servers
 from toolrun.sources.tool_files import FUNCTION, WORD, find_files, is_script, may_be_of, names_in
 from toolrun.text import plural
@@ -30,7 +29,6 @@ from toolrun.tools.protocol import Tool
 if TYPE_CHECKING:
     from toolrun.mcp.client.mcp_source import McpSource
     from toolrun.mcp.client.supervisor import Supervisor
-    from toolrun.scripts.environment import Environments
     from toolrun.scripts.script_tool import ScriptTool
     from toolrun.scripts.source import Script, ScriptServices
     from toolrun.sources.command_tool import CommandServices
@@ -70,17 +68,15 @@ class Project:
         self.scripts: list[Script] = []
         self.mcp: McpSource | None = None
         """The MCP servers, if there are any."""
-        self._services: ScriptServices | None = None
+        self._scripting: Scripting | None = None
         """What all scripts share, if there are any."""
-        self._engines: ScriptEngines | None = None
         self._commands: CommandServices | None = None
-        self._environments: Environments | None = None
         self._deferred: dict[str, float] = {}
         """Names of scripts that are not loaded, and when that may be tried again, on the clock of `monotonic`."""
         self._lost: dict[Path, frozenset[str]] = {}
         """The names that the tools of files may have which could not be loaded."""
         self._loading = asyncio.Lock()
-        self._stamps: dict[Path, Stamp] = {}
+        self._stamps: dict[Path, FileStamp] = {}
         """The files as they were when they were loaded."""
         self._tools: dict[Path, list[Tool]] = {}
         """The tools of the files that are no scripts."""
@@ -112,7 +108,7 @@ class Project:
         if self.mcp is not None:
             self.mcp.open()
 
-    def _look(self) -> dict[Path, Stamp]:
+    def _look(self) -> dict[Path, FileStamp]:
         """The files with tools as they are now, Python files first."""
         root, files = self._config.root, self._config.files
         catalogs = {path: stamp_of(path, is_catalog=True) for path in find_files(root, files.catalogs)}
@@ -299,10 +295,8 @@ class Project:
     async def close(self) -> None:
         closing = [script.close(_DRAIN) for script in self.scripts]
         await asyncio.gather(*closing, *self._closing, *([self.mcp.close()] if self.mcp is not None else []))
-        if self._environments is not None:
-            await self._environments.close()
-        if self._engines is not None:
-            await self._engines.close()
+        if self._scripting is not None:
+            await self._scripting.close()
         if self._commands is not None:
             await self._commands.engine.close()
 
@@ -336,38 +330,13 @@ class Project:
             self._lost[path] = frozenset(names)
 
     async def _load_scripts(self, paths: list[Path], environ: Mapping[str, str]) -> list[list[ScriptTool]]:
-        services = self._services = self._services or self._open_scripts(environ)
+        if self._scripting is None:
+            self._scripting = Scripting(self._config, self._manager, environ, self._on_progress, self._directory)
+        services = self._scripting.services
         loaded = await asyncio.gather(*(self._load_script(path, services) for path in paths))
         places = {path: place for place, path in enumerate(self._stamps)}
         self.scripts.sort(key=lambda script: places.get(script.path, len(places)))
         return loaded
-
-    def _open_scripts(self, environ: Mapping[str, str]) -> ScriptServices:
-        from toolrun.processes.sandbox.confine import Sandboxes
-        from toolrun.processes.sandbox.project_paths import paths_of_project
-        from toolrun.scripts.environment import Environments
-        from toolrun.scripts.source import ScriptServices
-
-        workers = self._config.workers
-        cache = cache_directory(workers, self._config.root)
-        self._engines = ScriptEngines(self._config, environ)
-        self._environments = Environments(
-            cache,
-            allow_build=workers.allow_build,
-            variables=environ,
-            extra={name: environ[name] for name in workers.variables if name in environ},
-            on_progress=self._on_progress,
-        )
-        return ScriptServices(
-            self._config,
-            self._manager,
-            self._engines.engine_of,
-            self._environments,
-            cache,
-            environ,
-            Sandboxes(cache, paths_of_project(self._config, cache, self._directory), workers.sandbox_required),
-            self._on_progress,
-        )
 
     async def _load_script(self, path: Path, services: ScriptServices) -> list[ScriptTool]:
         from toolrun.scripts.source import Script

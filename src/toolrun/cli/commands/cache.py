@@ -13,7 +13,7 @@ import click
 from toolrun.cli.exit import OK
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Column, claim_stdout, complain, inform, near
-from toolrun.cli.past import time_of
+from toolrun.cli.recorded_call import time_of
 from toolrun.config.cache_directory import cache_directory
 from toolrun.json import JSON
 from toolrun.runtime import read_config

@@ -114,17 +114,16 @@ def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
     logger.addHandler(log)
     logger.propagate = options.verbosity > 0  # otherwise the checks say everything
 
-    cache = cache_directory(config.workers, config.root)
-
     async def examine(runtime: Runtime) -> list[DoctorCheck]:
         await runtime.ready(timeout=wait)
+        support = await asyncio.to_thread(find_support, cache_directory(config.workers, config.root))
         return [
             _configuration(config),
             *_tools(runtime, log, options),
             *_handlers(runtime),
             *_packages(runtime),
             *_scripts(runtime, options),
-            sandbox_check(config.workers.sandbox_required, await asyncio.to_thread(find_support, cache)),
+            sandbox_check(config.workers.sandbox_required, support),
             *permission_checks(runtime),
             *await asyncio.to_thread(cluster_checks, config),
             *_servers(runtime, options),
