@@ -63,7 +63,7 @@ from toolrun.errors import SideEffects, UnavailableError
 from toolrun.processes.engine import describe_exit
 from toolrun.regular_file import UnsuitableFileError, read_regular_file
 from toolrun.scripts.interpreter import base_interpreter, is_met, platform_tag
-from toolrun.scripts.kept_environment import hold
+from toolrun.scripts.kept_environment import HeldEnvironments
 from toolrun.scripts.pep723 import read_block, read_metadata
 from toolrun.scripts.uv import UvResult, advise, clean_variables, readable, run_uv
 
@@ -138,8 +138,7 @@ class Environments:
         """Those that can be waited for, by key."""
         self._tasks: set[asyncio.Task[Path]] = set()
         """Those, and those that are being given up."""
-        self._held: dict[str, int] = {}
-        """Descriptors of the environments that are in use, by key: nobody deletes them meanwhile."""
+        self._held = HeldEnvironments()
         self._closed = False
 
     def known(self, requirements: Requirements) -> Path | None:
@@ -154,7 +153,7 @@ class Environments:
 
         However many wait for it, it is made once. It is given up when the last of them is cancelled.
         """
-        if self._hold(requirements) and (found := self.known(requirements)):
+        if self._held.hold(self._home(requirements)) and (found := self.known(requirements)):
             return found
         if self._closed:
             raise ScriptEnvironmentError(f"{_subject(requirements)}: toolrun is closing.")
@@ -179,19 +178,7 @@ class Environments:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        while self._held:
-            os.close(self._held.popitem()[1])
-
-    def _hold(self, requirements: Requirements) -> bool:
-        """Keep an environment from being deleted until `close`. False: that is happening at the moment."""
-        if requirements.key not in self._held and not self._closed:
-            try:
-                descriptor = hold(self._home(requirements))
-            except BlockingIOError:
-                return False
-            if descriptor is not None:
-                self._held[requirements.key] = descriptor
-        return True
+        self._held.close()
 
     def _start(self, requirements: Requirements) -> _Making:
         loop = asyncio.get_running_loop()
@@ -222,7 +209,7 @@ class Environments:
         try:
             await asyncio.to_thread(home.mkdir, parents=True, exist_ok=True)
             async with _locked(home / "lock", self._on_progress):
-                self._hold(requirements)
+                self._held.hold(home)
                 found = _find(home)  # another process may have made it meanwhile
                 return found or await self._make_locked(home, requirements)
         except OSError as error:

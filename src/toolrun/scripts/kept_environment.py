@@ -37,7 +37,32 @@ class KeptEnvironment:
     """Whether a program that runs uses it."""
 
 
-def hold(home: Path) -> int | None:
+class HeldEnvironments:
+    """The environments that a program uses: nobody deletes them until `close`."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[Path, int] = {}
+        self._is_closed = False
+
+    def hold(self, home: Path) -> bool:
+        """False: it is being deleted at this moment."""
+        if home in self._descriptors or self._is_closed:
+            return True
+        try:
+            descriptor = _hold(home)
+        except BlockingIOError:
+            return False
+        if descriptor is not None:
+            self._descriptors[home] = descriptor
+        return True
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+def _hold(home: Path) -> int | None:
     """Mark an environment as used until the descriptor is closed. Raises BlockingIOError while it is being deleted.
 
     None if that is not possible: there is none, no descriptor is left, or nobody can write to the cache.

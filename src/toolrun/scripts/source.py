@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any, Final
 
 from toolrun.config.model import Config, ToolSettings
@@ -96,7 +96,8 @@ class Script:
         """Whether the file may be half saved; whether the version in use is older than the file."""
         self._news = asyncio.Event()
         """Set when one of these changes."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks_of_edit: set[asyncio.Task[None]] = set()
+        """What an edit that was noticed has started, until its tools are those of the new version."""
         self._is_described = True
         self._tools: list[ScriptTool] = []
         self._policies: dict[str, Policy] = {}
@@ -171,10 +172,10 @@ class Script:
         return dict(settings.config), {name: config.secrets[name] for name in names}
 
     async def close(self, drain: float) -> None:
-        for task in self._tasks:
+        for task in self.tasks_of_edit:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self.tasks_of_edit:
+            await asyncio.wait(self.tasks_of_edit)
         await asyncio.gather(*(pool.close(drain) for pool in (self.pool, *self.retired)))
 
     def look(self, now: float) -> bool:
@@ -186,12 +187,6 @@ class Script:
                 self._is_changing = self._must_be_read = True
                 self._start(self._follow())
         return not self._is_changing
-
-    async def follow(self) -> None:
-        """Notice an edit of the file now, and wait until its tools are those of the new version."""
-        self.look(max(self.next_look, perf_counter()))
-        while self._tasks:
-            await asyncio.wait(self._tasks)
 
     async def current_pool(self) -> Pool:
         """The workers of the file as it is, as soon as an edit was read."""
@@ -277,8 +272,8 @@ class Script:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks_of_edit.add(task)
+        task.add_done_callback(self.tasks_of_edit.discard)
         return task
 
     async def _renew(self) -> None:
@@ -360,10 +355,8 @@ class Script:
         """What it may do: the same for every worker of a version, as it takes a while to find out."""
         known = self._policies.get(version.sha256)
         if known is None or known.program != interpreter:
-            services = self._services
-            known = script_policy(
-                self.path, version.declared, services.config, services.sandboxes.project_paths, interpreter
-            )
+            config, paths = self._services.config, self._services.sandboxes.project_paths
+            known = script_policy(self.path, version.declared, config, paths, interpreter)
             self._policies = {version.sha256: known}
         return known
 

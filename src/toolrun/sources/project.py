@@ -136,7 +136,9 @@ class Project:
         script = next((it for it in self.scripts if it.path == path), None)
         is_now_script = not is_catalog and await asyncio.to_thread(is_script, path)
         if script is not None and is_now_script and script.name not in self._deferred:
-            await script.follow()
+            script.look(script.next_look)
+            while script.tasks_of_edit:
+                await asyncio.wait(script.tasks_of_edit)
             return verb
         old = [it for it in self.scripts if it.path == path]
         before = [it for it in self.problems if it.file == path]
