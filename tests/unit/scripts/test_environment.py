@@ -439,7 +439,7 @@ async def test_a_failure_has_the_words_of_uv_and_what_to_do(
 
 async def test_a_uv_that_is_killed_is_named_with_the_signal(tmp_path: Path, fake: Callable[[str], None]) -> None:
     fake("kill -KILL $$")
-    assert "killed (signal 9)" in await failure(tmp_path)
+    assert "killed by SIGKILL" in await failure(tmp_path)
 
 
 async def test_a_missing_uv_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
