@@ -52,14 +52,15 @@ def make_plan(
     if policy.level == OFF:
         return bare_plan(memory)
     inside = TEMPORARY if has_namespaces else temporary
+    covered = _covered(policy) if has_namespaces else []
     return bare_plan(memory) | {
         "namespaces": _namespaces(policy, abi) if has_namespaces else 0,
-        "mounts": list(_mounts(policy, temporary)) if has_namespaces else [],
+        "mounts": list(_mounts(policy, temporary, covered)) if has_namespaces else [],
         "directory": str(policy.directory),
         "variables": {"TMPDIR": str(inside), **({} if has_namespaces else _git_variables(policy))},
         "landlock": landlock.rules(policy, abi, inside, () if is_hiding else policy.hidden) if abi else None,
         "seccomp": filter_program(policy, abi).hex(),
-        "policy": about(policy, inside, _covered(policy) if has_namespaces else (), has_proxy=has_namespaces),
+        "policy": about(policy, inside, covered, has_proxy=has_namespaces),
     }
 
 
@@ -122,12 +123,21 @@ def _foreign() -> Iterator[Path]:
     kept = (*landlock.SYSTEM, *_KERNEL, *_COVERED, str(TEMPORARY))
     with os.scandir("/") as entries:
         for entry in entries:
-            if entry.path not in kept and entry.is_dir(follow_symlinks=False):
+            if entry.path not in kept and entry.is_dir(follow_symlinks=False) and not _is_empty(entry.path):
                 yield Path(entry.path)
 
 
-def _mounts(policy: Policy, temporary: Path) -> Iterator[JSON]:
-    covered = [str(path) for path in _covered(policy)]
+def _is_empty(path: str) -> bool:
+    """Each mount takes time. Nothing is mounted there later: mounts of others do not come into a namespace."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
+def _mounts(policy: Policy, temporary: Path, places: Iterable[Path]) -> Iterator[JSON]:
+    covered = [str(path) for path in places]
     granted = {str(path) for path in (*policy.read, *policy.write)}
     writable = {str(path): None for path in policy.write if path != Path("/")}
     readable = {
