@@ -35,6 +35,7 @@ _TIMES: Final[tuple[JSON, ...]] = (
     {"format": "date"},
     {"format": "date-time"},
     {"pattern": f"^{_MICROSECONDS.pattern}$", "description": "As answers have it."},
+    {"maxLength": 0, "description": "No limit, like no parameter."},
 )
 _PART: Final = re.compile(r"\{(\w+)\}")
 _SMALL_BODY: Final = 1_000_000

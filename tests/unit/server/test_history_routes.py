@@ -123,6 +123,7 @@ async def test_a_series_that_cannot_be_made_says_why(query: dict[str, str], word
 @pytest.mark.parametrize(
     "since",
     [
+        "",
         "10m",
         "90min",
         "9999w",
