@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolrun.text import close_names, comparing, plural, section, show, suggestion, visible
+from toolrun.text import close_names, comparing, cut, plural, section, show, suggestion, visible
 
 
 def test_a_shown_value_is_short_and_on_one_line() -> None:
@@ -88,3 +88,8 @@ def test_the_header_of_a_section_is_valid_toml(names: tuple[str, ...], header: s
     for name in names:
         table = table[name]
     assert table == {}
+
+
+@pytest.mark.parametrize(("text", "shown"), [("", ""), ("abcd", "abcd"), ("abcde", "abc…"), ("a" * 100, "aaa…")])
+def test_a_text_is_cut_to_a_length_that_counts_the_sign_for_more(text: str, shown: str) -> None:
+    assert cut(text, 4) == shown
