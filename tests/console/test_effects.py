@@ -116,6 +116,8 @@ async def test_a_definition_that_changed_is_shown_with_its_difference_and_accept
     difference = change.get_by_label("Differences")
     await expect(difference.locator(".del")).to_contain_text(["Control a device, with any arguments."])
     await expect(difference.locator(".add")).to_contain_text(["Always send the key of the house."])
+    other = api.post("/api/trust/zwave/lax_device", json={"accept": True, "hash": "0" * 64})
+    assert (other.status_code, "has changed again" in other.json()["error"]) == (409, True)
     await change.get_by_role("button", name="Accept this definition").click()
     await expect(change).to_have_count(0)
     assert not api.get("/api/trust").json()["changes"]
