@@ -113,7 +113,7 @@ async def test_a_call_that_another_call_makes_knows_it(api: Asked) -> None:
 
 async def test_a_call_that_does_not_run_is_not_stopped(api: Asked) -> None:
     refused = await api.client.post("/api/calls/run-1/cancel", json={})
-    assert (refused.status_code, "no call run-1 runs" in refused.json()["error"]) == (404, True)
+    assert (refused.status_code, "no call run-1 is running" in refused.json()["error"]) == (404, True)
 
 
 async def test_events_name_the_call_that_a_client_can_stop(api: Asked) -> None:
