@@ -15,6 +15,7 @@ Newlines and tabs are not hidden, nor is a carriage return before a newline.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _JOINED_SCRIPTS: Final = (
@@ -68,6 +69,11 @@ def without_hidden(text: str) -> str:
 
 def reveal(text: str) -> str:
     """The text for people: each hidden character as `<U+200B>`."""
+    return replace_hidden(text, lambda character: f"<U+{ord(character):04X}>")
+
+
+def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:
+    """The text with something else in place of each hidden character."""
     if _MAYBE.search(text) is None:
         return text
-    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+    return _HIDDEN.sub(lambda found: replacement(found[0]), text)

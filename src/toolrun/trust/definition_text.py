@@ -7,11 +7,12 @@ name of a parameter or a permitted value cannot be changed, so it is reported (`
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolrun.hidden_characters import has_hidden, reveal, without_hidden
+from toolrun.hidden_characters import has_hidden, replace_hidden, reveal, without_hidden
 from toolrun.json import dumps
 
 UNLIMITED: Final = sys.maxsize
@@ -26,6 +27,8 @@ _EXACT: Final = frozenset(
     }
 )
 """Keywords whose values mean exactly what they say."""
+_MAY_HIDE: Final = re.compile(rb"\\[bfru]|\x7f")
+"""In JSON that is ASCII: how a character is written that may be hidden."""
 _DEEPEST: Final = 100
 """Levels. The validator refuses what is deeper."""
 
@@ -64,7 +67,7 @@ def clean_schema(schema: Mapping[str, Any], limit: int) -> tuple[dict[str, Any],
     No single text is longer than `limit`, and all together are not longer than `SCHEMA_SHARE` times that.
     """
     written = dumps(schema)
-    if len(written) <= limit and written.isascii() and b"\\u" not in written and b"\x7f" not in written:
+    if len(written) <= limit and written.isascii() and not _MAY_HIDE.search(written):
         return dict(schema), []
     walk = _Walk(limit, cleans=True)
     return walk.schema(schema, 0), walk.exact
@@ -112,9 +115,7 @@ class _Walk:
         return without_hidden(text) if self._cleans else text
 
     def _pattern(self, pattern: str) -> str:
-        if not self._cleans or not has_hidden(pattern):
-            return pattern
-        return "".join(_escape(it) if has_hidden(f"a{it}a") else it for it in pattern)
+        return replace_hidden(pattern, _escape) if self._cleans else pattern
 
     def _key(self, key: str) -> str:
         if self._cleans and has_hidden(key):

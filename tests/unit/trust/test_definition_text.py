@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from toolrun.hidden_characters import has_hidden
+from toolrun.hidden_characters import has_hidden, reveal
 from toolrun.json import dumps
 from toolrun.trust.definition_text import UNLIMITED, clean_definition, clean_schema, clean_text, cut_schema, cut_text
 
@@ -54,13 +54,20 @@ def test_what_a_caller_has_to_repeat_is_reported_and_not_changed(schema: dict[st
     assert "<U+200B>" in exact[0]
 
 
+@pytest.mark.parametrize("hidden", ["\b", "\f", "\r", "\x00", "\x1b", "\x7f"])
+def test_what_is_hidden_in_a_short_ascii_schema_is_found(hidden: str) -> None:
+    clean, exact = clean_schema({"properties": {f"n{hidden}": {"description": f"x{hidden}y"}}}, UNLIMITED)
+    assert exact == [reveal(f"n{hidden}")]
+    assert not has_hidden(clean["properties"][f"n{hidden}"]["description"])
+
+
 def test_a_property_that_is_called_like_a_keyword_is_a_property() -> None:
     clean, exact = clean_schema({"properties": {"enum": {"description": f"d{ZW}"}, "const": {"title": "t"}}}, UNLIMITED)
     assert exact == []
     assert clean["properties"]["enum"] == {"description": "d"}
 
 
-@pytest.mark.parametrize("hidden", [ZW, "\U000e0041"])
+@pytest.mark.parametrize("hidden", [ZW, "\U000e0041", "\ufe00\ufe01", "\ufe0f\ufe0f\ufe0f"])
 def test_a_pattern_means_the_same_without_hidden_characters(hidden: str) -> None:
     schema: dict[str, Any] = {"pattern": f"^[a{hidden}]+$", "patternProperties": {f"^{hidden}$": {"type": "null"}}}
     clean, exact = clean_schema(schema, UNLIMITED)
