@@ -15,11 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
+from typing import Final
 
 from toolrun.config.model import ApprovalRule, ApprovalSettings, ToolSettings
 from toolrun.execution.ruling import Action, Ruling, Rulings, annotations_of, declared
-from toolrun.json import JSON, dumps
+from toolrun.json import JSON, Schema, dumps
+from toolrun.schema.value import local_reference
 from toolrun.tools.protocol import Tool, schema_of, source_of
+
+_MAX_REFERENCES: Final = 10
+"""From one schema to the next, as they may go in a circle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class ToolRules:
     """Each with its number in the configuration, from 1."""
     otherwise: Rulings
     """For calls that none of them is about."""
-    schema: Mapping[str, JSON]
+    schema: Schema
     """Of the arguments: a call that leaves one out means its default."""
 
     @property
@@ -46,7 +51,7 @@ class ToolRules:
     def _is_about(self, rule: ApprovalRule, arguments: Mapping[str, JSON]) -> bool:
         is_met = all if rule.action == Action.ALLOW else any
         for name, pattern in rule.arguments.items():
-            values = _find(arguments, name, self.schema)
+            values = _find(arguments, name, self.schema, self.schema)
             if not values or not is_met(_matches(pattern, value, is_met) for value in values):
                 return False
         return True
@@ -61,7 +66,7 @@ def rules_of(tool: Tool, settings: ToolSettings, approval: ApprovalSettings) -> 
             if not rule.arguments:
                 break  # nothing after it is ever asked
     has_patterns = any(rule.arguments for _, rule in rules)
-    return ToolRules(tuple(rules), declared(tool, settings, approval), schema_of(tool) if has_patterns else {})
+    return ToolRules(tuple(rules), declared(tool, settings, approval), dict(schema_of(tool)) if has_patterns else {})
 
 
 def toolset_of(tool: Tool) -> str:
@@ -97,26 +102,43 @@ class _Absent:
     """No JSON value."""
 
 
-def _find(arguments: object, path: str, schema: object = None) -> list[object]:
-    """The values of that name, many if lists are on the way, none if it is absent; `options.path` is in an object."""
+def _find(arguments: object, path: str, schema: object, root: Schema) -> list[object]:
+    """The values of that name: none if it is absent, many if lists are on the way.
+
+    `options.path` is in an object. Where a tool takes any name, a caller may send another argument that is called so,
+    and the tool gets both.
+    """
+    schema = _resolved(schema, root)
     if isinstance(arguments, list):
-        items = schema.get("items") if isinstance(schema, Mapping) else None
-        return [value for item in arguments for value in _find(item, path, items) or [_Absent]]
+        items = schema.get("items")
+        return [value for item in arguments for value in _find(item, path, items, root) or [_Absent]]
     if not isinstance(arguments, Mapping):
         return []
-    if path in arguments:
-        return [arguments[path]]
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    properties = schema.get("properties")
     known = properties if isinstance(properties, Mapping) else {}
-    if (default := _default(known.get(path))) is not None:
-        return [default]
+    value = arguments.get(path, _default(known.get(path), root))
+    found = [] if value is _Absent else [value]
     head, dot, rest = path.partition(".")
-    inside = arguments.get(head, _default(known.get(head)))
-    return _find(inside, rest, known.get(head)) if dot else []
+    if dot:
+        inside = arguments.get(head, _default(known.get(head), root))
+        found += _find(inside, rest, known.get(head), root)
+    return found
 
 
-def _default(schema: object) -> JSON:
-    return schema.get("default") if isinstance(schema, Mapping) else None
+def _default(schema: object, root: Schema) -> object:
+    default = _resolved(schema, root).get("default")
+    return _Absent if default is None else default
+
+
+def _resolved(schema: object, root: Schema) -> Mapping[str, JSON]:
+    """The schema, with that which it refers to."""
+    found: Mapping[str, JSON] = schema if isinstance(schema, Mapping) else {}
+    for _ in range(_MAX_REFERENCES):
+        target = local_reference(root, found.get("$ref"))
+        if target is None:
+            break
+        found = {**target[1], **{key: value for key, value in found.items() if key != "$ref"}}
+    return found
 
 
 def _matches(pattern: JSON, value: object, is_met: Callable[[Iterable[bool]], bool]) -> bool:

@@ -109,6 +109,15 @@ def test_an_argument_inside_an_object_is_named_with_a_dot() -> None:
     assert ruling(delete_file, {"options.force": True}, rule) is Action.DENY
 
 
+@pytest.mark.parametrize("decoy", [{"options.path": "draft-1"}, {"options.path": None}, {"options.path": []}])
+def test_an_argument_that_is_named_like_one_inside_an_object_hides_none(decoy: dict[str, Any]) -> None:
+    arguments = {"options": {"path": "/etc/passwd"}, **decoy}
+    deny = {"action": "deny", "arguments": {"options.path": "/etc/*"}}
+    allow = {"action": "allow", "arguments": {"options.path": "draft-*"}}
+    assert ruling(delete_file, arguments, deny) is Action.DENY
+    assert ruling(delete_file, arguments, allow, default="deny") is Action.DENY
+
+
 def test_the_first_rule_that_matches_decides() -> None:
     allow = {"action": "allow", "arguments": {"path": "/tmp/*"}}
     deny = {"action": "deny", "tool": "delete_*"}
@@ -266,6 +275,39 @@ def overwrite(path: str = "/etc/motd", force: bool = True) -> None:
 def test_an_argument_that_is_left_out_is_its_default(arguments: Any, pattern: Any, matches: bool) -> None:
     action = ruling(overwrite, arguments, {"action": "deny", "arguments": pattern})
     assert action is (Action.DENY if matches else Action.ALLOW)
+
+
+class Referring(FromServer):
+    schema: ClassVar[Any] = {
+        "type": "object",
+        "properties": {"target": {"$ref": "#/$defs/target"}, "more": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
+        "$defs": {
+            "target": {"type": "object", "properties": {"path": {"$ref": "#/$defs/path"}}},
+            "path": {"type": "string", "default": "/etc/motd"},
+            "a": {"$ref": "#/$defs/b"},
+            "b": {"$ref": "#/$defs/a"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "action"),
+    [
+        ({"target": {}}, Action.DENY),
+        ({"target": {"path": "/etc/x"}}, Action.DENY),
+        ({"target": {"path": "x"}}, Action.ALLOW),
+        ({}, Action.ALLOW),
+    ],
+)
+def test_a_default_is_found_behind_references(arguments: Any, action: Action) -> None:
+    rule = {"action": "deny", "arguments": {"target.path": "/etc/*"}}
+    assert ruling(Referring(), arguments, rule, default="allow") is action
+
+
+def test_references_that_go_in_a_circle_end() -> None:
+    rule = {"action": "deny", "arguments": {"more.path": "x"}}
+    assert ruling(Referring(), {"more": [{"path": "y"}]}, rule, default="allow") is Action.ALLOW
+    assert ruling(Referring(), {"more": [{"path": "x"}]}, rule, default="allow") is Action.DENY
 
 
 def test_a_tool_whose_calls_are_all_allowed_needs_no_gate() -> None:
