@@ -25,7 +25,6 @@ from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
 from toolrun.result import normalise
-from toolrun.tools.context import Call, current_call
 from toolrun.tools.definition import hash_definition
 from toolrun.tools.protocol import source_of
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from toolrun.config.model import ToolSettings
     from toolrun.execution.prepared import Gate, PreparedTool
     from toolrun.execution.ruling import Rulings
+    from toolrun.tools.context import Call
     from toolrun.tools.manager import ToolManager
     from toolrun.tools.protocol import Tool
 
@@ -110,15 +110,11 @@ class Caller:
     """Who makes the calls of this task, as far as it matters for what they may do."""
 
     is_model: bool
+    """Also of the calls that tools make on the way: whoever chose the first one set them in motion."""
     conversation: str = ""
     """What "for this conversation" means here; empty if there is none."""
     on_approval: OnApproval | None = None
     """How to ask the person behind this caller, if that is another one than the program's."""
-    parent: Call | None = None
-    """The call whose tool this caller works for; calls of other tools inside of it are not the caller's own."""
-
-    def makes_as_model(self, call: Call) -> bool:
-        return self.is_model and call.parent is self.parent
 
 
 current_caller: ContextVar[Caller | None] = ContextVar("toolrun_caller", default=None)
@@ -136,10 +132,12 @@ def calling_as(caller: Caller) -> Iterator[None]:
 
 def as_model() -> Caller:
     """A model as the caller, with the person of whoever has it do the work."""
-    known, parent = current_caller.get(), current_call.get()
-    if known is None:
-        return Caller(is_model=True, parent=parent)
-    return replace(known, is_model=True, parent=parent)
+    known = current_caller.get()
+    return Caller(is_model=True) if known is None else replace(known, is_model=True)
+
+
+class CallerLeftError(asyncio.CancelledError):
+    """Raised by a hook that asks the caller itself, which has gone: as if it had cancelled its call."""
 
 
 class Approver(Protocol):
@@ -167,7 +165,7 @@ class HookApprover:
 
     async def _pass(self, rulings: Rulings, call: Call, prepared: PreparedTool) -> None:
         caller = current_caller.get()
-        ruling = rulings.models if caller is not None and caller.makes_as_model(call) else rulings.others
+        ruling = rulings.models if caller is not None and caller.is_model else rulings.others
         if ruling.action == "deny":
             raise refused(call.name, ruling.reason)
         if ruling.action == "allow" and self._on_approval is None:
@@ -241,17 +239,25 @@ async def ask(on_approval: OnApproval, request: ApprovalRequest) -> Answer | Non
             said = await _in_thread(on_approval, request)
         if inspect.isawaitable(said):
             said = await said
-    except Exception:  # the hook is the program's
+        if isinstance(said, Allow | Deny) and _can_be_obeyed(said):
+            return said
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # the hook is the program's
+        if isinstance(error, CallerLeftError) or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+            raise
         logger.exception("the approval hook failed about '%s'", request.tool)
         return Deny("the program that was asked for approval failed")
-    if isinstance(said, Allow | Deny) and _can_be_obeyed(said):
-        return said
     if said is None:
         return None
     if isinstance(said, bool):
         return Allow() if said else Deny()
     logger.error("the approval hook returned %r; it should return Allow, Deny, a bool or None", said)
     return Deny("the program that was asked for approval gave no answer")
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task, and not only what it waits for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _can_be_obeyed(answer: Answer) -> bool:

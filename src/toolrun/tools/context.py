@@ -13,7 +13,7 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
@@ -267,6 +267,8 @@ class ToolContext:
     """The model of the host application, if it has one."""
     logger: logging.Logger = field(default_factory=tool_logger)
     call: Call | None = field(default=None, repr=False)
+    origin: Context = field(default_factory=copy_context, repr=False, compare=False)
+    """Where the tool got this context: says who makes its calls."""
 
     @property
     def idempotency_key(self) -> str:
@@ -317,7 +319,10 @@ class ToolContext:
             running = asyncio.get_running_loop()
         if loop is None or running is loop:
             raise UsageError("call_tool_sync would block the event loop; use 'await context.call_tool(…)'")
-        answer = asyncio.run_coroutine_threadsafe(self._as_child(name, arguments, timeout, key), loop)
+        child = self._as_child(name, arguments, timeout, key)
+        # In a thread that the tool has started, nothing says who makes its calls.
+        context = copy_context() if current_call.get() is self.call else self.origin.copy()
+        answer = context.run(asyncio.run_coroutine_threadsafe, child, loop)
         while True:  # nothing tells when another thread's loop ends
             try:
                 return answer.result(_POLL)

@@ -119,8 +119,8 @@ class Approvals:
             is_allowed=isinstance(answer, Allow),
             scope=Scope(answer.scope).value,
             edited=text,
-            comment=answer.reason if isinstance(answer, Deny) else None,
-            by=answer.by,
+            comment=_stored_text(answer.reason) if isinstance(answer, Deny) else None,
+            by=_stored_text(answer.by),
             expires=self._settings.expires,
         )
         return await self._run(lambda connection: work(connection))
@@ -135,8 +135,7 @@ class Approvals:
 
     async def _pass(self, rules: ToolRules, call: Call, prepared: PreparedTool) -> None:
         caller = current_caller.get() or _NO_CALLER
-        by_model = caller.makes_as_model(call)
-        ruling = rules.ruling(call.arguments, by_model=by_model)
+        ruling = rules.ruling(call.arguments, by_model=caller.is_model)
         if ruling.action is Action.ALLOW:
             return
         if ruling.action is Action.DENY:
@@ -149,7 +148,7 @@ class Approvals:
         except TimeoutError:
             raise unanswered(call) from None
         if call.edited is not None:
-            ruling = rules.ruling(call.arguments, by_model=by_model)
+            ruling = rules.ruling(call.arguments, by_model=caller.is_model)
             if ruling.action is Action.DENY:
                 raise refused(call.name, f"{ruling.reason}, with the arguments that the person who was asked gave it")
 
@@ -270,6 +269,11 @@ class Approvals:
             self._memory = in_memory()
         with self._memory:
             return work(self._memory)
+
+
+def _stored_text(said: object) -> str:
+    """What a program says in words, which may be no text, or none that can be stored."""
+    return str(said or "").encode("utf-8", "replace").decode()
 
 
 def _read(found: FoundAnswer) -> Answer:

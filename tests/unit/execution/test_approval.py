@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,9 +23,11 @@ from toolrun import (
     ToolSettings,
     tool,
 )
+from toolrun.config.model import ApprovalSettings
 from toolrun.execution import approval
 from toolrun.execution.approval import Caller, OnApproval, Scope, as_model, calling_as, current_caller
 from toolrun.tools.context import ToolContext
+from toolrun.trust.approvals import Approvals
 
 
 class Asked(list[ApprovalRequest]):
@@ -111,6 +114,35 @@ async def test_a_hook_that_fails_has_not_agreed(world: World, caplog: pytest.Log
         result = await world.executor(fail).execute("remove", {"path": "/x"})
     assert result.error_kind is ErrorKind.NOT_APPROVED
     assert "the approval hook failed about 'remove'" in caplog.text
+    assert world.ran == []
+
+
+async def leave_with_code(_: ApprovalRequest) -> bool:
+    sys.exit(3)
+
+
+async def cancel_itself(_: ApprovalRequest) -> bool:
+    raise asyncio.CancelledError
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    __hash__ = None  # type: ignore[assignment]  # as of whatever a program may return
+
+
+@pytest.mark.parametrize("hook", [leave_with_code, cancel_itself, lambda _: Allow(Incomparable())])  # type: ignore[arg-type]
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_hook_that_ends_in_any_way_ends_neither_its_caller_nor_the_program(
+    world: World, hook: Any, keeps: bool
+) -> None:
+    executor = world.executor(hook)
+    if keeps:
+        executor.approver = Approvals(ApprovalSettings(default="ask"), hook)
+    result = await executor.execute("remove", {"path": "/x"})
+    assert (result.error_kind, result.side_effects) == (ErrorKind.NOT_APPROVED, SideEffects.NOT_STARTED)
+    assert "the program that was asked for approval failed" in (result.error or "")
     assert world.ran == []
 
 

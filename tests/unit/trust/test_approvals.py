@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -470,7 +471,7 @@ async def by_model(executor: ToolExecutor, name: str) -> ToolResult:
         return await executor.execute(name)
 
 
-async def test_only_the_calls_of_the_model_itself_are_a_models_calls(house: House) -> None:
+async def test_what_a_model_sets_in_motion_are_its_calls(house: House) -> None:
     executor, _ = house.executor(ApprovalSettings())
 
     @executor.manager.add
@@ -483,17 +484,45 @@ async def test_only_the_calls_of_the_model_itself_are_a_models_calls(house: Hous
         """A program that calls a tool."""
         return (await context.call_tool("wipe")).success
 
+    def through_a_thread(context: ToolContext) -> Any:
+        """A program that calls a tool in a thread that knows nothing of the call."""
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(context.call_tool_sync, "wipe").result(30).success
+
+    async def deeply(context: ToolContext) -> Any:
+        """A program that calls one that calls a tool."""
+        return (await context.call_tool("through")).result
+
     async def agent() -> Any:
         """A model inside of a tool."""
         return (await by_model(executor, "wipe")).success
 
-    for function in (through, agent):
+    for function in (through, through_a_thread, deeply, agent):
         executor.manager.add(function)
-    assert (await executor.execute("wipe")).success
     assert (await by_model(executor, "wipe")).error_kind is ErrorKind.NOT_APPROVED
-    assert (await by_model(executor, "through")).result is True
-    assert (await by_model(executor, "agent")).result is False
+    for name in ("through", "through_a_thread", "deeply", "agent"):
+        assert (await by_model(executor, name)).result is False
+    assert (await executor.execute("wipe")).success
+    for name in ("through", "through_a_thread", "deeply"):
+        assert (await executor.execute(name)).result is True
     assert (await executor.execute("agent")).result is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "success"),
+    [
+        (Deny(reason=object()), False),  # type: ignore[arg-type]
+        (Deny("half a character: \ud800"), False),
+        (Allow(by=object()), True),  # type: ignore[arg-type]
+        (Allow(by=None), True),  # type: ignore[arg-type]
+    ],
+)
+async def test_words_that_cannot_be_stored_are_stored_as_far_as_they_can(
+    house: House, answer: Answer, success: bool
+) -> None:
+    executor, _ = house.executor(on_approval=lambda _: answer)
+    result = await executor.execute("remove", {"path": "/x"})
+    assert (result.success, result.error_kind) == (success, None if success else ErrorKind.NOT_APPROVED)
 
 
 @pytest.mark.parametrize("make", [lambda: True, lambda: Allow()])

@@ -22,7 +22,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from toolrun.execution.approval import Answer, ApprovalRequest
+from toolrun.execution.approval import Answer, ApprovalRequest, CallerLeftError
 from toolrun.logger import get_logger
 from toolrun.mcp.server.announcements import Context
 from toolrun.mcp.server.approval_form import client_label, make_form, read_answer, request_state
@@ -56,7 +56,7 @@ class AskingClient:
             leaving.cancel()
             await asyncio.wait([asking, leaving])
         self.is_gone = True
-        raise asyncio.CancelledError  # as if the client had cancelled its call: the request is withdrawn
+        raise CallerLeftError
 
     async def _ask(self, request: ApprovalRequest) -> Answer | None:
         session, form = self._ctx.session, make_form(request)
