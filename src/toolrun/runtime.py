@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolrun.errors import ConfigError, JournalError, UsageError
+from toolrun.errors import ConfigError, JournalError, MissingExtraError
 from toolrun.execution.executor import ToolExecutor
 from toolrun.execution.log import LogObserver
 from toolrun.execution.observer import Observer
+from toolrun.extra import missing
 from toolrun.json import JSON
 from toolrun.redaction import Redactor
 from toolrun.tools.manager import ToolManager, logger
@@ -137,8 +138,8 @@ class Runtime:
     async def _open_telemetry(self, stack: contextlib.AsyncExitStack) -> None:
         try:
             from toolrun.telemetry import open_telemetry
-        except UsageError as error:
-            raise ConfigError(f"{error} (the project has [telemetry] enabled = true)") from error
+        except MissingExtraError as error:
+            raise missing("otel", error, "[telemetry] enabled = true") from error
         redactor = Redactor(self.config.secrets.values())
         opening = open_telemetry(content=self.config.telemetry.content, redactor=redactor)
         telemetry = self.executor.tracer = await stack.enter_async_context(opening)

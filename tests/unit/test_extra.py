@@ -78,12 +78,27 @@ def test_the_calculator_is_listed_without_its_packages_and_doctor_says_what_it_l
     assert re.search(said + r" +→ Install it with: pip install 'toolrun\[math\]'", checked), checked
 
 
+ON_A_CLUSTER = "from toolrun.processes.ray.ray_engine import RayEngine; RayEngine(None, {})"
+
+MADE_HEAD = (
+    "import tempfile; from pathlib import Path; from toolrun.cluster.credentials import make_head_credentials; "
+    "make_head_credentials(Path(tempfile.mkdtemp()) / 'made', '10.0.0.1')"
+)
+
+
 @pytest.mark.parametrize(
     ("module", "statement", "extra"),
     [
         ("langchain_core", "from toolrun.testing import ScriptedModel", "langchain"),
         ("langchain_core", "from toolrun.voice import run_gateway", "langchain"),
         ("aiomqtt", "from toolrun.voice.mqtt import _require_aiomqtt; _require_aiomqtt()", "voice"),
+        ("opentelemetry", "from toolrun.telemetry import Telemetry", "otel"),
+        ("opentelemetry", "from toolrun.telemetry import open_telemetry", "otel"),
+        ("ray", ON_A_CLUSTER, "ray"),
+        ("cryptography", ON_A_CLUSTER, "ray"),
+        ("cryptography", MADE_HEAD, "ray"),
+        ("mcp", "from toolrun.server import serving", "mcp"),
+        ("uvicorn", "from toolrun.server import serving", "mcp"),
     ],
 )
 def test_a_name_that_needs_a_package_names_the_extra(module: str, statement: str, extra: str) -> None:
@@ -133,3 +148,30 @@ def test_a_framework_that_is_too_old_is_not_called_missing(tmp_path: Path) -> No
         "toolrun.adapters.pydantic_ai needs the package 'pydantic_ai', which is installed in a version without "
         "'pydantic_ai.messages'. Install another one with: pip install pydantic-ai-slim\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "setting", "extra"),
+    [("opentelemetry", "[telemetry]\nenabled = true\n", "otel"), ("ray", '[workers]\nengine = "ray"\n', "ray")],
+)
+def test_a_project_whose_settings_need_an_extra_names_it(module: str, setting: str, extra: str, tmp_path: Path) -> None:
+    (tmp_path / "toolrun.toml").write_text(setting)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "where.py").write_text(
+        '# /// script\n# dependencies = []\n# ///\ndef where() -> str:\n    "Say."\n    return "here"\n'
+    )
+    code = f"""
+import asyncio
+from toolrun import Runtime
+async def main():
+    async with Runtime.open({str(tmp_path / "toolrun.toml")!r}):
+        pass
+try:
+    asyncio.run(main())
+except ImportError as error:
+    print(error.name, error)
+"""
+    printed = without(module, code)
+    wanted = f" needs the package '{module}', which is not installed. Install it with: pip install 'toolrun[{extra}]'\n"
+    assert printed.startswith(f"{module} ["), printed
+    assert printed.endswith(wanted), printed

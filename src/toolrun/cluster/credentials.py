@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolrun.errors import ConfigError
+from toolrun.extra import missing
 from toolrun.regular_file import read_regular_file
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def _write(path: Path, content: bytes) -> None:
 def _x509() -> Any:
     try:
         from cryptography import x509
-    except ImportError:
-        raise ConfigError("certificates need the package cryptography: pip install 'toolrun[ray]'") from None
+    except ImportError as error:
+        raise missing("ray", error, "a certificate") from None
     return x509
 
 

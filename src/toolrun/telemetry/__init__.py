@@ -6,17 +6,18 @@ The names below are imported on first use: they need `toolrun[otel]`.
 from typing import TYPE_CHECKING
 
 from toolrun._lazy import export
-from toolrun.errors import UsageError
 
 if TYPE_CHECKING:
     from toolrun.telemetry.call_tracer import Telemetry as Telemetry
     from toolrun.telemetry.exporting import open_telemetry as open_telemetry
 
 
-def _missing(module: str, error: ModuleNotFoundError) -> UsageError | None:
+def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
     if not (error.name or "").startswith("opentelemetry"):
         return None
-    return UsageError("OpenTelemetry is not installed. Install it with: pip install 'toolrun[otel]'")
+    from toolrun.extra import missing
+
+    return missing("otel", error, __name__)
 
 
 __getattr__, __dir__, __all__ = export(

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeAlias
 
 from toolrun.errors import ConfigError
+from toolrun.extra import is_installed, missing
 from toolrun.processes.engine import Listener, ProcessSpec, Recipe, StatusReporter, WorkerStatus
 from toolrun.processes.forked_child import leave_at_fork
 from toolrun.processes.ray.certificates import Identity, new_identity
@@ -43,9 +43,13 @@ class RayEngine:
     def __init__(
         self, settings: ClusterSettings, environ: Mapping[str, str], open_cluster: OpenCluster = Cluster
     ) -> None:
-        """Raises ConfigError if a package or the address is missing. The cluster is used when a place is needed."""
-        if find_spec("ray") is None or find_spec("cryptography") is None:
-            raise ConfigError("[workers] engine = \"ray\" needs more packages: pip install 'toolrun[ray]'")
+        """Raises MissingExtraError without its packages, and ConfigError without an address.
+
+        The cluster is used when a place is needed.
+        """
+        for package in ("ray", "cryptography"):
+            if not is_installed(package):
+                raise missing("ray", ImportError(name=package), '[workers] engine = "ray"')
         if not settings.address:
             raise ConfigError(
                 '[workers] engine = "ray" needs the head of the cluster: set address = "HOST:6379", or RAY_ADDRESS'
