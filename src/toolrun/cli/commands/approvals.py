@@ -28,6 +28,8 @@ T = TypeVar("T")
 _SHOWN: Final = 80
 """Characters of arguments in the list."""
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print the request afterwards, as a JSON object.")
+
 
 @click.group(name="approvals", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -85,9 +87,12 @@ def show_command(options: Options, id: int, as_json: bool) -> int:
 @click.option("--always", is_flag=True, help="Also for every later call of the tool with the same arguments.")
 @click.option("--conversation", is_flag=True, help="Also for such calls in the same conversation.")
 @click.option("--set", "given", metavar="NAME=VALUE", multiple=True, help="Another value for an argument.")
+@_json
 @shared_options()
 @click.pass_obj
-def allow_command(options: Options, id: int, always: bool, conversation: bool, given: tuple[str, ...]) -> int:
+def allow_command(
+    options: Options, id: int, always: bool, conversation: bool, given: tuple[str, ...], as_json: bool
+) -> int:
     """Let the call of request ID be made.
 
     Exit code: 0 it is allowed, 1 the request can no longer be answered, 2 there is no such request.
@@ -96,7 +101,7 @@ def allow_command(options: Options, id: int, always: bool, conversation: bool, g
     pairs = read_pairs(given) if given else None
     row = _find(options, id)
     arguments = None if pairs is None else _changed(row, pairs)
-    return _answer(options, row, Allow(scope, arguments, by=person()))
+    return _answer(options, row, Allow(scope, arguments, by=person()), as_json)
 
 
 @command.command(name="deny")
@@ -104,30 +109,36 @@ def allow_command(options: Options, id: int, always: bool, conversation: bool, g
 @click.option("--reason", metavar="TEXT", default="", help="What the model is told.")
 @click.option("--always", is_flag=True, help="Also for every later call of the tool with the same arguments.")
 @click.option("--conversation", is_flag=True, help="Also for such calls in the same conversation.")
+@_json
 @shared_options()
 @click.pass_obj
-def deny_command(options: Options, id: int, reason: str, always: bool, conversation: bool) -> int:
+def deny_command(options: Options, id: int, reason: str, always: bool, conversation: bool, as_json: bool) -> int:
     """Refuse the call of request ID.
 
     Exit code: 0 it is denied, 1 the request can no longer be answered, 2 there is no such request.
     """
     scope = _scope(always, conversation)
-    return _answer(options, _find(options, id), Deny(reason, scope, by=person()))
+    return _answer(options, _find(options, id), Deny(reason, scope, by=person()), as_json)
 
 
 @command.command(name="revoke")
 @click.argument("id", type=click.IntRange(1))
+@_json
 @shared_options()
 @click.pass_obj
-def revoke_command(options: Options, id: int) -> int:
+def revoke_command(options: Options, id: int, as_json: bool) -> int:
     """Take back the answer to request ID: the next such call is asked about again.
 
     Exit code: 0 it is revoked, 1 there is no answer that could still be used, 2 there is no such request.
     """
     row = _find(options, id)
-    if not _with_approvals(options, lambda approvals: approvals.revoke(id)):
+    is_revoked = _with_approvals(options, lambda approvals: approvals.revoke(id))
+    after = _find(options, id)
+    if as_json:
+        claim_stdout().json(after.to_dict())
+    if not is_revoked:
         why = "is not answered yet; deny it with: toolrun approvals deny " + str(id)
-        complain(f"request {id} {why if row.state == 'pending' else _ended(_find(options, id))}")
+        complain(f"request {id} {why if row.state == 'pending' else _ended(after)}")
         return FAILED
     inform(f"Request {id} ({row.tool}) is revoked; it was {how_answered(row)}.")
     return OK
@@ -139,9 +150,11 @@ def _scope(always: bool, conversation: bool) -> Scope:
     return Scope.ALWAYS if always else Scope.CONVERSATION if conversation else Scope.ONCE
 
 
-def _answer(options: Options, row: StoredApproval, answer: Answer) -> int:
+def _answer(options: Options, row: StoredApproval, answer: Answer, as_json: bool) -> int:
     problem = _with_approvals(options, lambda approvals: approvals.answer(row.id, answer))
     row = _find(options, row.id)
+    if as_json:
+        claim_stdout().json(row.to_dict())
     if problem is not None:
         complain(f"request {row.id} {_ended(row) if row.state != 'pending' else problem}")
         return FAILED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -15,7 +14,9 @@ from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import claim_stdout, inform
 from toolrun.cluster.credentials import Credentials, invite, make_head_credentials, read_credentials
 from toolrun.cluster.ray_start import PORT, head_command, node_command, ray_variables
-from toolrun.errors import ConfigError, UsageError
+from toolrun.errors import UsageError
+from toolrun.extra import is_installed, missing
+from toolrun.json import JSON
 
 _TOKENS: Final = ("RAY_AUTH_TOKEN",)
 """Ray takes it instead of the file."""
@@ -93,33 +94,47 @@ def node(options: Options, head: str, cpus: int | None, folder: Path | None, ray
 @command.command(name="invite")
 @click.argument("addresses", metavar="IP...", nargs=-1, required=True)
 @click.option("--name", "names", metavar="DNS", multiple=True, help="Another name for the machine. Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @_folder
 @shared_options()
 @click.pass_obj
-def invite_machines(options: Options, addresses: tuple[str, ...], names: tuple[str, ...], folder: Path | None) -> int:
+def invite_machines(
+    options: Options, addresses: tuple[str, ...], names: tuple[str, ...], as_json: bool, folder: Path | None
+) -> int:
     """Make the folders of other machines, on the head. Each is to be copied to its machine, and is secret.
 
     Prints the path of each.
     """
     output, at = claim_stdout(), _folder_of(folder)
+    made: list[JSON] = []
     for address in addresses:
-        output.text(str(invite(at, address, names).folder))
+        folder_of_machine = str(invite(at, address, names).folder)
+        made.append({"address": address, "folder": folder_of_machine})
+        if not as_json:
+            output.text(folder_of_machine)
+    if as_json:
+        output.json(made)
     inform("Copy each to ~/.config/toolrun/cluster on its machine, then run there: toolrun cluster node HEAD")
     return OK
 
 
 @command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @_folder
 @shared_options()
 @click.pass_obj
-def env(options: Options, folder: Path | None) -> int:
+def env(options: Options, as_json: bool, folder: Path | None) -> int:
     """Print Ray's variables for a program that uses the cluster from this machine, one NAME=value a line.
 
     None of them is secret: they name files. For a shell: set -a; eval "$(toolrun cluster env)"; set +a
     """
     output = claim_stdout()
-    for name, value in ray_variables(read_credentials(_folder_of(folder))).items():
-        output.text(f"{name}={shlex.quote(value)}")
+    variables = ray_variables(read_credentials(_folder_of(folder)))
+    if as_json:
+        output.json(dict(variables))
+    else:
+        for name, value in variables.items():
+            output.text(f"{name}={shlex.quote(value)}")
     return OK
 
 
@@ -150,8 +165,8 @@ def _joined(address: str, port: int) -> str:
 
 
 def _become(program: list[str], credentials: Credentials) -> NoReturn:
-    """Be Ray from here on. Raises ConfigError."""
-    if find_spec("ray") is None:
-        raise ConfigError("a node needs Ray: pip install 'toolrun[ray]'")
+    """Be Ray from here on. Raises MissingExtraError."""
+    if not is_installed("ray"):
+        raise missing("ray", ImportError(name="ray"), "a machine of a cluster")
     variables = {name: value for name, value in os.environ.items() if name not in _TOKENS}
     os.execve(program[0], program, {**variables, **ray_variables(credentials)})

@@ -78,6 +78,7 @@ def command(context: click.Context, as_json: bool) -> int:
 @click.option("--result", metavar="JSON", help="With --done: what the call returned, for callers that repeat its key.")
 @click.option("--force", is_flag=True, help="Believe --not-done although the call may still be running.")
 @click.option("--set", "given", metavar="NAME=VALUE", multiple=True, help="With --verify: an argument that is hidden.")
+@click.option("--json", "as_json", is_flag=True, help="Print the call afterwards, as a JSON object.")
 @shared_options()
 @click.pass_obj
 def settle_command(
@@ -89,11 +90,31 @@ def settle_command(
     result: str | None,
     force: bool,
     given: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Say what became of CALL, which is in doubt.
 
     Exit code: 0 the doubt is settled, 1 it is not, 2 there is no such call.
     """
+    output = claim_stdout()
+    code = _settle(options, call, done, not_done, verify, result, force, given)
+    if as_json:
+        with past_calls(options) as history:
+            found = find_call(history, call, options)
+            output.json({**found.to_dict(), "known": doubt_of(found)})
+    return code
+
+
+def _settle(
+    options: Options,
+    call: str,
+    done: bool,
+    not_done: bool,
+    verify: bool,
+    result: str | None,
+    force: bool,
+    given: tuple[str, ...],
+) -> int:
     if done + not_done + verify != 1:
         raise UsageError("choose exactly one of --done, --not-done and --verify")
     if result is not None and not done:

@@ -77,10 +77,13 @@ CLIENTS: Final[Mapping[str, Client]] = {
 @click.option("--name", metavar="NAME", help="The name of the server there. Default: toolrun.")
 @click.option("--url", metavar="URL", help="Let the client use the running 'toolrun serve --http' at this URL.")
 @click.option("--print", "only_prints", is_flag=True, help="Only print the entry and the path of the file.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the file, the entry and what was done.")
 @yes_option
 @shared_options()
 @click.pass_obj
-def command(options: Options, client: str, name: str | None, url: str | None, only_prints: bool, yes: bool) -> int:
+def command(
+    options: Options, client: str, name: str | None, url: str | None, only_prints: bool, as_json: bool, yes: bool
+) -> int:
     """Add toolrun, with the tools of this project, to the MCP servers of CLIENT.
 
     CLIENT is claude-desktop, claude-code, cursor or vscode. toolrun shows the entry, asks, and keeps a backup.
@@ -97,9 +100,18 @@ def command(options: Options, client: str, name: str | None, url: str | None, on
     entry = _entry(target, config.path) if url is None else _entry_with_url(target, url)
     output = claim_stdout()
     shown = json.dumps({target.section: {name: entry}}, indent=2, ensure_ascii=False)
+
+    def report(wrote: bool, backup: Path | None = None) -> None:
+        if as_json:
+            kept = None if backup is None else str(backup)
+            output.json({"file": str(path), "name": name, "entry": entry, "wrote": wrote, "backup": kept})
+
     if only_prints:
-        inform(f"{near(path)} needs:")
-        output.text(shown)
+        if as_json:
+            report(False)
+        else:
+            inform(f"{near(path)} needs:")
+            output.text(shown)
         return OK
     before = text_of(path)
     try:
@@ -109,14 +121,20 @@ def command(options: Options, client: str, name: str | None, url: str | None, on
         raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
     if present == entry:
         inform(f"{target.title} already has it, in {near(path)}.")
+        report(False)
         return OK
     if present is not None and not _is_ours(present):
         raise ConfigError(f"{path}: '{name}' is already another server; choose another name with --name")
-    output.text(shown)
+    if not as_json:
+        output.text(shown)
+    elif not yes:
+        inform(shown)
     if not yes and not confirm(f"{'Change' if present is not None else 'Add'} this in {near(path)}?"):
         complain("nothing was changed")
+        report(False)
         return FAILED
     backup = replace_file(path, before, after)
+    report(True, backup)
     inform(f"Wrote {near(path)}" + (f"; backup in {near(backup)}" if backup else ""))
     if url is not None:
         file = shlex.quote(str(token_file(config.root)))
