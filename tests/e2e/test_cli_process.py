@@ -173,7 +173,11 @@ def test_exit_handlers_run_when_nothing_is_left(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "the result\n", "tidied up\n")
 
 
-@pytest.mark.parametrize("command", [["list"], ["call", "add", "a=1", "b=2"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command",
+    [["list"], ["call", "add", "a=1", "b=2"], ["doctor"], [], ["--help"], ["--version"], ["call", "--help"]],
+    ids=" ".join,
+)
 def test_a_reader_that_has_gone_is_no_reason_to_complain(command: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

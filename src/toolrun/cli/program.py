@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from toolrun.cli.exit import INTERRUPTED, UNEXPECTED, USAGE, end_process
+from toolrun.cli.exit import INTERRUPTED, READER_GONE, UNEXPECTED, USAGE, end_process
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import complain, explain_unexpected
 from toolrun.version import __version__
@@ -134,6 +134,8 @@ def _guarded(args: Sequence[str] | None, options: Options) -> int:
     except click.ClickException as error:
         complain(_usage(error))
         return USAGE
+    except SystemExit:  # click's, when nobody reads the help page
+        return READER_GONE
     except Exception as error:  # noqa: BLE001  the outermost boundary: no traceback reaches a user
         from toolrun.errors import ToolrunError
 
