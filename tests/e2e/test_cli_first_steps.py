@@ -119,7 +119,7 @@ def test_json_and_pairs_may_be_mixed(words: list[str], stdin: str, result: str, 
     [
         (['{"a": 1}', "a=2"], "'a' is given twice"),
         (['{"a": 1', "b=2"], "is not JSON"),
-        (["-", "-", "b=2"], "- can be given once"),
+        (["-", "-", "b=2"], "- can be given only once"),
         (["b=2", "plain"], "'plain' is neither NAME=VALUE nor a JSON object"),
     ],
 )
@@ -138,3 +138,19 @@ def test_a_narrow_terminal_cuts_no_name(tmp_path: Path) -> None:
         assert all(len(line) <= 40 for line in lines)
         column = lines[0].index("SOURCE")
         assert "".join(line[:column].strip() for line in lines[1:]) == name
+
+
+@pytest.mark.parametrize("command", [["list"], ["call", "add"]])
+def test_where_there_are_no_tools_it_says_how_to_get_one(command: list[str], tmp_path: Path) -> None:
+    said = toolrun(*command, cwd=tmp_path).stderr
+    assert "here are no tools" in said
+    assert "rite one with 'toolrun new NAME', or go to the directory of your project" in said
+    assert "none" not in said
+
+
+def test_the_function_of_a_script_is_found_under_the_name_of_its_tool(tmp_path: Path) -> None:
+    project = write_project(tmp_path, other=ADD)
+    header = "# /// script\n# dependencies = []\n# ///\n"
+    (project / "tools" / "photos.py").write_text(f'{header}def measure() -> str:\n    "Measure."\n    return "big"\n')
+    said = toolrun("call", "measure", cwd=project)
+    assert (said.returncode, said.stderr) == (2, "toolrun: Tool 'measure' not found\nDid you mean photos.measure?\n")

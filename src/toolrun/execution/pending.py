@@ -38,8 +38,9 @@ def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) 
             f"Tool '{shown_name(name)}' is not available: {reason}", side_effects=SideEffects.NOT_STARTED
         )
     names = [*known, *(pending.names() if pending is not None else ())]
-    close = close_names(name, names)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"Known tools: {', '.join(names[:50]) or 'none'}"
+    close = [it for it in names if it.endswith(f".{name}")] or close_names(name, names)  # `slow` of `photos.slow`
+    every = f"Known tools: {', '.join(names[:50])}" if names else "There are no tools."
+    hint = f"Did you mean {' or '.join(close)}?" if close else every
     missing = pending.missing() if pending is not None else ""
     return UnknownToolError(f"Tool '{shown_name(name)}' not found", detail=f"{hint}\n{missing}" if missing else hint)
 

@@ -326,7 +326,7 @@ class Project:
                     None,
                     "",
                     f"has {plural(len(names), 'function')} but no @tool ({shown}): write '@tool' above those that are "
-                    f"tools ('from toolrun import tool'), or rename it to _{path.name} if it holds none",
+                    f"tools ('from toolrun import tool'), or rename it to _{path.name} if it has no tools",
                 )
             )
             self._lost[path] = frozenset(names)

@@ -91,6 +91,13 @@ async def test_an_unknown_tool_is_answered_with_close_names(executor: ToolExecut
     assert not (await executor.execute(["add"], {})).success  # type: ignore[arg-type]
 
 
+async def test_a_name_without_its_prefix_and_a_program_without_tools_are_told_so(executor: ToolExecutor) -> None:
+    assert (await executor.execute("estimate")).text.splitlines()[1:] == ["There are no tools."]
+    executor.manager.add(tool(name="photos.estimate")(add))
+    executor.manager.add(tool(name="estimates")(add))
+    assert (await executor.execute("estimate")).text.splitlines()[1:] == ["Did you mean photos.estimate?"]
+
+
 @pytest.mark.parametrize("where", ["async", "late", "sync", "inline"])
 @pytest.mark.parametrize(
     ("error", "kind"),

@@ -14,6 +14,7 @@ from toolrun.cli.argument_pairs import read_arguments
 from toolrun.cli.command_runner import ready_for, run_with_tools
 from toolrun.cli.completers import tool_arguments, tool_names
 from toolrun.cli.exit import FAILED, OK, USAGE
+from toolrun.cli.known_tools import known_tools
 from toolrun.cli.options import Options, shared_options
 from toolrun.cli.output import Output, claim_stdout, complain, inform
 from toolrun.cli.running_server import find_server, url_option
@@ -120,13 +121,24 @@ async def _failure(runtime: Runtime, result: ToolResult, options: Options, again
     """What went wrong, and what to do. `again` is the command that makes the same call, if it has a key."""
     is_tool_error = result.error_kind is ErrorKind.TOOL_ERROR
     lines = [f"{result.tool_name} failed: {result.error}" if is_tool_error else result.error or ""]
-    if result.detail:
-        lines.append(result.detail)
+    of_scripts = _in_scripts(runtime, result)
+    if of_scripts or result.detail:
+        lines.append(of_scripts or result.detail or "")
+    if result.error_kind is ErrorKind.UNKNOWN_TOOL and not runtime.manager.tools and not runtime.held:
+        lines.append("Write one with 'toolrun new NAME', or go to the directory of your project.")
     if result.side_effects is SideEffects.UNKNOWN and result.error_kind is not ErrorKind.IN_DOUBT:
         lines.append(await _doubt(runtime, result, options, again))
     if is_tool_error and not options.verbosity:
         lines.append("-v shows where, -vv the traceback.")
     return "\n".join(lines)
+
+
+def _in_scripts(runtime: Runtime, result: ToolResult) -> str:
+    """The tools of scripts with that function: its file is part of a tool's name, and no other script is loaded."""
+    if result.error_kind is not ErrorKind.UNKNOWN_TOOL:
+        return ""
+    found = [name for name in known_tools(runtime.config) if name.endswith(f".{result.tool_name}")]
+    return f"Did you mean {' or '.join(found)}?" if found else ""
 
 
 async def _doubt(runtime: Runtime, result: ToolResult, options: Options, again: str) -> str:

@@ -70,7 +70,7 @@ async def _show(runtime: Runtime, output: Output, wait: float | None) -> list[st
         shown |= new
     late = _late(runtime)
     if not shown and not late:
-        complain("there are no tools here; write one with 'toolrun new NAME'")
+        complain("there are no tools here; write one with 'toolrun new NAME', or go to the directory of your project")
     return late
 
 
