@@ -6,7 +6,10 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable
+import shlex
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -179,7 +182,35 @@ FORMS: dict[str, Callable[[str], str]] = {
     "HTML": html.escape,
     "hex": lambda text: text.encode().hex(),
     "HEX": lambda text: text.encode().hex().upper(),
+    "JSON of Go": lambda text: re.sub("[&<>'+]", lambda it: f"\\u{ord(it[0]):04x}", json.dumps(text)),
+    "JSON of Go in JSON": lambda text: json.dumps(FORMS["JSON of Go"](text)),
+    "JSON of .NET": lambda text: re.sub(
+        """["&'+<>`\\\\]|[^ -~]""", lambda it: "".join(f"\\u{unit:04X}" for (unit,) in _units(it[0])), text
+    ),
+    "HTML twice": lambda text: html.escape(html.escape(text)),
 }
+LONG_FORMS: dict[str, Callable[[str], str]] = {
+    "URL in URL": lambda text: quote(quote(text, safe=""), safe=""),
+    "numbers of HTML": lambda text: html.escape(text).encode("ascii", "xmlcharrefreplace").decode(),
+    "hexadecimal numbers of HTML": lambda text: re.sub(r"[^\w.-]|[^ -~]", lambda it: f"&#X{ord(it[0]):04X};", text),
+    "names of XML": lambda text: html.escape(text).replace("&#x27;", "&apos;"),
+    "an argument of a shell": lambda text: shlex.quote(f"{text} ")[1:-2],
+    "an argument, with backslashes": lambda text: text.replace("'", r"'\''"),
+    "SQL": lambda text: text.replace("'", "''"),
+    "a block of YAML": lambda text: text.replace("\n", "\r\n    "),
+}
+"""Those that a secret without letters and digits is not found in."""
+
+
+def _units(character: str) -> Iterator[tuple[int]]:
+    return struct.iter_unpack(">H", character.encode("utf-16-be"))
+
+
+@pytest.mark.parametrize("form", LONG_FORMS)
+@pytest.mark.parametrize("secret", [SPELLED, "sk-canary-Zx81kQv7", "it's one\nof\\\\two lines & more"])
+def test_a_secret_is_hidden_where_it_is_quoted_for_another_language(secret: str, form: str) -> None:
+    shown = Redactor([secret]).hide_values(f"<<< {LONG_FORMS[form](secret)} >>>")
+    assert shown == f"<<< {LONG_FORMS[form]('MARK')} >>>".replace("MARK", "***")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -204,9 +235,27 @@ def test_a_secret_is_hidden_in_base64_whatever_stands_around_it(
     assert len(shown) <= len("Basic ***") + 4 + 5  # what stands around it
 
 
+@pytest.mark.parametrize(
+    "quoted", [partial(quote, safe=""), lambda text: text.replace("/", r"\/").replace("+", r"\u002B")]
+)
+def test_a_secret_is_hidden_in_base64_that_is_quoted(quoted: Callable[[str], str]) -> None:
+    secret = "can>>>ry???Zx81\xff\xbf"
+    text = base64.b64encode(secret.encode()).decode()
+    assert "+" in text
+    assert "/" in text
+    assert Redactor([secret]).hide_values(f"auth={quoted(text)}&") == "auth=***&"
+
+
+def test_a_row_of_backslashes_in_a_secret_takes_no_time_to_look_for() -> None:
+    """In a pattern that tries every way to share them out, this search would not end."""
+    text = "abcd" + "\\" * 500
+    assert Redactor(["abcd" + "\\" * 12 + "efgh"]).hide_values(text) == text
+
+
 def test_the_lines_of_a_long_secret_are_secrets() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nBKcwggSjAgEAAoIBAQC7\n-----END KEY-----\n"
     assert Redactor([key]).hide_values("second: BKcwggSjAgEAAoIBAQC7.") == "second: ***."
+    assert Redactor([f"{key}short/tail==\n"]).hide_values("['short/tail==\\n']") == r"['***\n']"
 
 
 @pytest.mark.parametrize(
