@@ -18,13 +18,27 @@ from support.serving import Served, served
 TOKEN = "a-token-of-these-tests"
 HERE = Path(__file__).parent
 ODD = '''
-from toolrun import tool
+from toolrun import ToolContext, tool
 
 
 @tool(name="toString", effects="none")
 def to_string(constructor: str, valueOf: int = 1) -> str:
     """Has names that every object of JavaScript knows."""
     return constructor
+
+
+@tool(effects="none")
+async def burst(context: ToolContext, calls: int) -> int:
+    """Makes many calls, as fast as it can."""
+    for number in range(calls):
+        await context.call_tool("toString", {"constructor": f"burst {number}"})
+    return calls
+
+
+@tool(effects="none")
+def identity(value: int, other: int | None) -> dict:
+    """Gives a number back."""
+    return {"value": value, "values": [value + 1]}
 '''
 """Beside the tools of the project, which are those of the pictures in the documentation."""
 expect.set_options(timeout=LIMIT / 2)

@@ -101,6 +101,46 @@ async def test_tools_and_parameters_may_be_called_like_parts_of_the_language(pag
     assert json.loads(await editor(page).input_value()) == {"constructor": "x"}
 
 
+async def test_a_number_keeps_its_digits_in_the_form_the_json_the_call_and_the_journal(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    number = "12345678901234567890123"
+    await page.goto(f"{address}#/try/identity")
+    form = page.get_by_role("region", name="Arguments as a form")
+    await form.get_by_role("textbox", name="value").fill(number)
+    await form.get_by_role("button", name="other: nothing").click()
+    await expect(editor(page)).to_have_value(f'{{\n  "value": {number},\n  "other": null\n}}')
+    await page.get_by_role("button", name="Format").click()
+    await expect(page.get_by_label("Would be sent")).to_have_text(f'{{"value": {number}, "other": null}}')
+    await page.get_by_role("tab", name="Python").click()
+    await expect(page.get_by_role("region", name="Python", exact=True)).to_contain_text(number)
+    await page.get_by_role("button", name="Run Ctrl").click()
+    result = page.get_by_role("region", name="Result of identity")
+    await expect(result.get_by_label("Result as text")).to_contain_text(number[:-1] + "4")
+    await result.get_by_role("tab", name="JSON").click()
+    await expect(result.locator(".tree")).to_contain_text(f"value: {number}")
+    (row,) = api.get("/api/calls?tool=identity&limit=1").json()["calls"]
+    assert json.loads(row["arguments"]) == {"value": int(number), "other": None}
+    await page.goto(f"{address}#/calls/{row['id']}")
+    await expect(page.get_by_role("complementary", name="Call")).to_contain_text(f"value: {number}")
+    await expect(page.get_by_role("row", name="identity")).to_contain_text(f"value={number}")
+
+
+async def test_nothing_is_a_value_of_the_form(page: Page, address: str) -> None:
+    await page.goto(f"{address}#/try/identity")
+    form = page.get_by_role("region", name="Arguments as a form")
+    nothing = form.get_by_role("button", name="other: nothing")
+    await nothing.click()
+    await expect(nothing).to_have_attribute("aria-pressed", "true")
+    await form.get_by_role("textbox", name="other").fill("7")
+    await expect(nothing).to_have_attribute("aria-pressed", "false")
+    assert json.loads(await editor(page).input_value()) == {"other": 7}
+    await editor(page).fill('{"other": null}')
+    await expect(nothing).to_have_attribute("aria-pressed", "true")
+    await nothing.click()
+    assert json.loads(await editor(page).input_value()) == {}
+
+
 async def test_the_dry_run_says_what_would_be_repaired_and_dropped(page: Page, address: str) -> None:
     await page.goto(f"{address}#/try/dim")
     await editor(page).fill('{"room": "office", "level": "40"}')

@@ -1,5 +1,6 @@
 // @ts-check
 /** Requests to the HTTP API of this server: JSON in, JSON out, and streams of events. Knows the token, and nothing of pages. */
+import { parseJson } from "./exact_json.js";
 import { signal } from "./lib.js";
 
 const KEY = "toolrun.token";
@@ -75,6 +76,9 @@ async function reason(response) {
   }
 }
 
+/** @param {Response} response */
+const read = async (response) => parseJson(await response.text());
+
 /**
  * @param {string} path @param {Record<string, string | number | null | undefined>} [query] @param {AbortSignal} [stop]
  * @returns {Promise<any>}
@@ -82,17 +86,17 @@ async function reason(response) {
 export async function get(path, query = {}, stop) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return (await request(search ? `${path}?${search}` : path, stop ? { signal: stop } : {})).json();
+  return read(await request(search ? `${path}?${search}` : path, stop ? { signal: stop } : {}));
 }
 
 /** @param {string} path @param {unknown} json @param {AbortSignal} [stop] @returns {Promise<any>} */
 export async function post(path, json, stop) {
-  return (await request(path, { method: "POST", json, ...(stop ? { signal: stop } : {}) })).json();
+  return read(await request(path, { method: "POST", json, ...(stop ? { signal: stop } : {}) }));
 }
 
 /** @param {string} path @returns {Promise<any>} */
 export async function remove(path) {
-  return (await request(path, { method: "DELETE" })).json();
+  return read(await request(path, { method: "DELETE" }));
 }
 
 /** @typedef {{event: string, data: any}} ServerEvent */
@@ -159,7 +163,7 @@ export class EventParser {
     this.data = [];
     if (!data.length) return [];
     try {
-      return [{ event: event || "message", data: JSON.parse(data.join("\n")) }];
+      return [{ event: event || "message", data: parseJson(data.join("\n")) }];
     } catch {
       return [];
     }

@@ -1,5 +1,6 @@
 // @ts-check
 /** Times, durations, numbers and arguments, as people read them. Pure. */
+import { parseJson } from "./exact_json.js";
 
 /** No time in seconds is that large, and every one in microseconds is larger. */
 const MICROSECONDS = 1e11;
@@ -110,7 +111,7 @@ export function brief(value, limit = 160) {
 /** The beginning of the JSON text of arguments, which may be cut in the middle. @param {string} text @param {number} limit @returns {string} */
 function briefText(text, limit) {
   try {
-    const value = JSON.parse(text);
+    const value = parseJson(text);
     if (value && typeof value === "object") return brief(value, limit);
   } catch {
     // It is cut, or no JSON.

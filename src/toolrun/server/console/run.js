@@ -1,6 +1,7 @@
 // @ts-check
 /** The calls that were made from this window: how they go, and what they gave. */
 import { ApiError, events, post, words } from "./api.js";
+import { parseJson } from "./exact_json.js";
 import { cut, inline, durationText, size } from "./format.js";
 import { Json, Tree } from "./json_view.js";
 import { batch, html, signal, useEffect, useState } from "./lib.js";
@@ -151,7 +152,7 @@ function structure(value) {
   if (value !== null && typeof value === "object") return value;
   if (typeof value !== "string" || value.length > 2_000_000 || !/^\s*[[{]/.test(value)) return undefined;
   try {
-    return JSON.parse(value);
+    return parseJson(value);
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@
  * A form for a value that a JSON Schema describes. It keeps no value of its own: it shows the one that it gets, and says what
  * becomes of it. What does not fit is kept as it was typed, so that the dry run can tell what would become of it.
  */
+import { parseJson, parseNumber } from "./exact_json.js";
 import { html, useId, useState } from "./lib.js";
 import { Icon } from "./parts.js";
 import { forms, hasNothing, kind, limits, options, own, resolve, typeWords } from "./schema_words.js";
@@ -81,7 +82,11 @@ function Simple({ schema, whole, root, value, change, name, required }) {
   const id = useId();
   const listed = options(schema) ?? (kind(schema) === "boolean" ? [true, false] : null);
   const words = about(schema, root, required);
-  if (!listed) return html`<${Labelled} name=${name} id=${id} about=${words} help=${schema.description}><${Input} id=${id} schema=${schema} value=${value} change=${change} /><//>`;
+  if (!listed) {
+    const toggle = () => change(value === null ? undefined : null);
+    return html`<${Labelled} name=${name} id=${id} about=${words} help=${schema.description}><div class="row"><div class="grow"><${Input} id=${id} schema=${schema} value=${value} change=${change} /></div>
+      ${hasNothing(whole) && html`<button type="button" class="btn" aria-pressed=${value === null ? "true" : "false"} aria-label="${name}: nothing" onClick=${toggle}>${word(null)}</button>`}</div><//>`;
+  }
   const isShort = listed.length <= MAX_SEGMENTS && listed.map(word).join("").length <= MAX_SEGMENT_CHARS;
   const nothing = hasNothing(whole) ? [null] : [];
   if (isShort) {
@@ -125,10 +130,10 @@ function Input({ id, schema, value, change, label }) {
 /** What was typed, as the type wants it; what does not fit stays text. @param {string} text @param {string} type */
 export function read(text, type) {
   if (text === "") return undefined;
-  if (type === "integer" || type === "number") return /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+  if (type === "integer" || type === "number") return /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? parseNumber(text) : text;
   if (type === "string") return text;
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text;
   }
@@ -227,7 +232,7 @@ function fitting(several, root, value) {
 /** @param {Schema} form @param {Schema} root @param {any} value @returns {number} */
 function score(form, root, value) {
   if (value === undefined) return 0;
-  const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value === "number" ? (Number.isInteger(value) ? "integer" : "number") : typeof value;
+  const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value === "bigint" || Number.isInteger(value) ? "integer" : typeof value;
   const wanted = kind(form);
   if (wanted && wanted !== type && !(wanted === "number" && type === "integer")) return -10;
   if (type !== "object") return options(form)?.some((it) => same(it, value)) === false ? -5 : 1;

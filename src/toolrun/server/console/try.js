@@ -2,6 +2,7 @@
 /** The page Try: a form and the JSON in step, the dry run while one types, and the runs of this window. */
 import { ApiError, get, post, words } from "./api.js";
 import { asCommand, asCurl, asPython } from "./copy_as.js";
+import { parseJson } from "./exact_json.js";
 import { inline } from "./format.js";
 import { useKeys } from "./keys.js";
 import { batch, html, signal, useEffect, useRef, useState } from "./lib.js";
@@ -86,7 +87,7 @@ const isObject = (value) => value !== null && typeof value === "object" && !Arra
 function parse(text) {
   if (!text.trim()) return { value: {}, problem: "" };
   try {
-    return { value: JSON.parse(text), problem: "" };
+    return { value: parseJson(text), problem: "" };
   } catch (error) {
     return { problem: `This is no JSON: ${words(error)}. It can be sent as it is: toolrun reads what models write.` };
   }
@@ -95,7 +96,7 @@ function parse(text) {
 /** @param {string} text */
 function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(parseJson(text), null, 2);
   } catch {
     return text;
   }
@@ -121,7 +122,7 @@ async function paste(type) {
 /** @param {string} text @returns {string} */
 export function argumentsOf(text) {
   try {
-    const found = JSON.parse(text);
+    const found = parseJson(text);
     const inside = found.function?.arguments ?? found.arguments ?? found.input ?? found.args ?? found.parameters ?? found;
     return pretty(typeof inside === "string" ? inside : JSON.stringify(inside));
   } catch {
