@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import httpx2
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from console.browser import Watched
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
 TABLE = "Calls, the newest first"
+_ROWS = "(document.querySelector('.tablebox tbody').clientHeight / 28)"
+"""The rows that the list has, also those that are not made."""
 
 
 def call(api: httpx2.Client, tool: str, **arguments: object) -> dict[str, object]:
@@ -47,6 +50,52 @@ async def test_a_paused_list_stands_still_and_says_how_many_are_new(
     await expect(rows.first).to_contain_text("still")
     await fresh.click()
     await expect(rows.first).to_contain_text("later")
+
+
+async def test_a_list_that_is_flooded_misses_no_call_and_does_not_grow(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    await page.goto(f"{address}#/calls")
+    await expect(page.get_by_role("table", name=TABLE)).to_be_visible()
+    call(api, "burst", calls=2000)
+    box = page.locator(".tablebox")
+    rows = box.locator("tbody tr:not(.gap)")
+    await expect(rows.first).to_contain_text("burst 1999")
+    assert await page.evaluate(_ROWS) <= 201
+    seen: list[int] = []
+    while len(seen) < 1000:
+        await box.evaluate("(box, top) => box.scrollTo(0, top)", 28 * len(seen))
+        await expect(box).to_contain_text(f"burst {1999 - len(seen)}")
+        numbers = [int(text.split()[1].rstrip(",")) for text in await rows.locator("td:nth-child(4)").all_inner_texts()]
+        seen += [number for number in numbers if number < 2000 - len(seen) and number not in seen]
+    assert seen == list(range(1999, 1999 - len(seen), -1))
+
+
+async def test_the_last_of_many_calls_is_shown_although_it_ends_while_the_list_is_read(
+    page: Page, address: str, api: httpx2.Client
+) -> None:
+    """An event that comes between the question and its answer asks again."""
+    is_asked, is_answered = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if is_asked.is_set():
+            await route.fallback()
+            return
+        answer = await route.fetch()
+        is_asked.set()
+        await is_answered.wait()
+        await route.fulfill(response=answer)
+
+    await page.goto(f"{address}#/calls")
+    rows = page.get_by_role("table", name=TABLE).locator("tbody tr:not(.gap)")
+    await expect(rows.first).to_be_visible()
+    await page.route("**/api/calls?*", hold)
+    call(api, "dim", room="first")
+    await is_asked.wait()
+    async with page.expect_request("**/api/running"):  # the page has heard of the call
+        call(api, "dim", room="last")
+    is_answered.set()
+    await expect(rows.first).to_contain_text("last")
 
 
 async def test_what_a_tool_logged_is_shown_with_its_call(page: Page, address: str, api: httpx2.Client) -> None:

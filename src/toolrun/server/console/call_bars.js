@@ -1,6 +1,7 @@
 // @ts-check
 /** Above the list of calls: how many had which outcome, and when. */
 import { get } from "./api.js";
+import { coalesced } from "./coalesce.js";
 import { count } from "./format.js";
 import { html, useEffect, useState } from "./lib.js";
 import { on } from "./live.js";
@@ -18,18 +19,13 @@ export function Bars({ filters, choose, outcomes }) {
   const [series, setSeries] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const stop = new AbortController();
-    let timer = 0;
-    const read = () => void get("/api/series", { tool: filters.tool, since: `${hours}h`, step: (hours * 3600) / BARS }, stop.signal).then(setSeries, () => undefined);
-    read();
-    const end = on("call", () => {
-      timer ||= setTimeout(() => {
-        timer = 0;
-        read();
-      }, AGAIN);
-    });
+    const read = () => get("/api/series", { tool: filters.tool, since: `${hours}h`, step: (hours * 3600) / BARS }, stop.signal).then(setSeries);
+    const again = coalesced(read, { pause: AGAIN });
+    again.ask();
+    const end = on("call", again.ask);
     return () => {
       stop.abort();
-      clearTimeout(timer);
+      again.end();
       end();
     };
   }, [filters.tool, filters.hours]);

@@ -3,6 +3,7 @@
 import { get, words } from "./api.js";
 import { Drawer, RunningDrawer } from "./call_drawer.js";
 import { Bars } from "./call_bars.js";
+import { coalesced } from "./coalesce.js";
 import { brief, count, plural, seconds } from "./format.js";
 import { rowKeys, useKeys } from "./keys.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
@@ -25,8 +26,8 @@ const OUTCOMES = ["running", "ok", "refused", "failed", "timeout", "in_doubt", "
 const SPANS = { "1": "Last hour", "24": "Last 24 hours", "168": "Last 7 days", "": "All" };
 const FILTERS = ["q", "tool", "outcome", "consumer", "conversation", "hours"];
 
-/** The list, kept while another page is shown. */
-const list = signal({ key: "", rows: /** @type {CallRow[]} */ ([]), next: /** @type {string | null} */ (null), total: /** @type {number | null} */ (null), isWhole: false, problem: "" });
+/** The list, kept while another page is shown. `shown`: how many there were when its newest row was read. */
+const list = signal({ key: "", rows: /** @type {CallRow[]} */ ([]), next: /** @type {string | null} */ (null), total: /** @type {number | null} */ (null), shown: /** @type {number | null} */ (null), isWhole: false, problem: "" });
 
 export function Page() {
   const { id, query } = route.value;
@@ -62,23 +63,23 @@ function question({ hours, ...rest }) {
   return { ...rest, since: hours ? `${hours}h` : "" };
 }
 
-/** Reads the rows that fit, and adds what happens. @param {Record<string, string>} filters @param {boolean} paused */
+/**
+ * Reads the rows that fit, and follows what happens. A list at its top is what the newest page says: under load, more may happen
+ * between two looks than a page holds. One that stands still says how many are new.
+ * @param {Record<string, string>} filters @param {boolean} paused
+ */
 function useRows(filters, paused) {
   const key = JSON.stringify(filters);
-  const [pending, setPending] = useState(/** @type {CallRow[]} */ ([]));
+  const [fresh, setFresh] = useState(0);
   const atTop = useRef(true);
   const isPaused = useRef(paused);
   isPaused.current = paused;
-  const isWanted = useRef(filters);
-  isWanted.current = filters;
-  const show = () => {
-    list.value = { ...list.value, rows: mergedRows(list.value.rows, pending) };
-    setPending([]);
-    document.querySelector(".tablebox")?.scrollTo({ top: 0 });
-  };
+  const isWanted = useRef(key);
+  isWanted.current = key;
+  const show = (/** @type {AbortSignal} */ signal = new AbortController().signal) => readFirst(key, filters, signal).then(() => setFresh(0));
   useEffect(() => {
     const stop = new AbortController();
-    const read = () => void readFirst(key, filters, stop.signal).then(() => setPending([]));
+    const read = () => void show(stop.signal);
     const timer = setTimeout(read, list.value.key === key || !filters.q ? 0 : 200);
     const end = onResume(read);
     return () => {
@@ -87,54 +88,46 @@ function useRows(filters, paused) {
       end();
     };
   }, [key]);
-  useEffect(() => gather(async () => {
-    const { rows: found, total } = await newest(isWanted.current);
-    const known = new Map(list.value.rows.map((row, at) => [row.id, at]));
-    const rows = list.value.rows.slice();
-    /** @type {CallRow[]} */
-    const added = [];
-    for (const row of found) {
-      const at = known.get(row.id);
-      if (at === undefined) added.push(row);
-      else rows[at] = row;
-    }
-    const isShown = atTop.current && !isPaused.current;
-    list.value = { ...list.value, total, rows: isShown ? mergedRows(rows, added) : rows };
-    if (!isShown && added.length) setPending((before) => mergedRows(before, added));
-  }), []);
   useEffect(() => {
-    if (!paused && atTop.current && pending.length) show();
+    // What an event says of a call is little: the newest calls are read, once for many events.
+    const look = coalesced(async () => {
+      const wanted = isWanted.current;
+      const page = await readPage(JSON.parse(wanted));
+      if (isWanted.current !== wanted || list.value.key !== wanted) return;
+      const stands = isPaused.current || !atTop.current;
+      setFresh(stands ? newer(page) : 0);
+      list.value = { ...list.value, ...(stands ? { rows: updated(page.rows) } : { ...page, shown: page.total }), total: page.total };
+    }, { gather: GATHER });
+    const ends = [on("call", look.ask), on("missed", look.ask), on("effects", look.ask)];
+    return () => {
+      look.end();
+      for (const end of ends) end();
+    };
+  }, []);
+  useEffect(() => {
+    if (!paused && atTop.current && fresh) void show();
   }, [paused]);
-  return { count: pending.length, show, atTop };
+  const toTop = () => show().then(() => document.querySelector(".tablebox")?.scrollTo({ top: 0 }));
+  return { count: fresh, show: toTop, atTop };
 }
 
-/** What an event says of a call is little: the newest calls are read, once for many events. @param {() => Promise<void>} look */
-function gather(look) {
-  let timer = 0;
-  const later = () => {
-    timer ||= setTimeout(async () => {
-      await look().catch(() => undefined); // the connection says what is wrong
-      timer = 0;
-    }, GATHER);
-  };
-  const ends = [on("call", later), on("missed", later), on("effects", later)];
-  return () => {
-    clearTimeout(timer);
-    for (const end of ends) end();
-  };
+/** @param {Record<string, string>} filters @param {{before?: string, stop?: AbortSignal}} [how] @returns {Promise<{rows: CallRow[], next: string | null, total: number | null}>} */
+async function readPage(filters, { before = "", stop } = {}) {
+  const { calls, next, total } = await get("/api/calls", { ...question(filters), limit: PAGE, before }, stop);
+  return { rows: calls.map(readRow), next, total };
 }
 
-/** @param {Record<string, string>} filters @returns {Promise<{rows: CallRow[], total: number | null}>} */
-async function newest(filters) {
-  const { calls, total } = await get("/api/calls", { ...question(filters), limit: PAGE });
-  return { rows: calls.map(readRow), total };
+/** How many calls are new since the list was read: of a search, as far as the page says. @param {{rows: CallRow[], total: number | null}} page */
+function newer({ rows, total }) {
+  const known = new Set(list.value.rows.map((row) => row.id));
+  const found = rows.filter((row) => !known.has(row.id)).length;
+  return Math.max(found, total === null || list.value.shown === null ? 0 : total - list.value.shown);
 }
 
-/** @param {CallRow[]} rows @param {CallRow[]} added the newer ones, in any order @returns {CallRow[]} */
-function mergedRows(rows, added) {
-  if (!added.length) return rows;
-  const ids = new Set(added.map((row) => row.id));
-  return [...added.toSorted((a, b) => b.at - a.at), ...rows.filter((row) => !ids.has(row.id))];
+/** The rows of the list, as the newest page has them. @param {CallRow[]} newest */
+function updated(newest) {
+  const now = new Map(newest.map((row) => [row.id, row]));
+  return list.value.rows.map((row) => now.get(row.id) ?? row);
 }
 
 /** Of the calls that run, those that the journal does not list yet and that fit. @param {Record<string, string>} filters @param {CallRow[]} rows @returns {CallRow[]} */
@@ -155,8 +148,8 @@ function progressText({ progress, phase }) {
 /** @param {string} key @param {Record<string, string>} filters @param {AbortSignal} stop */
 async function readFirst(key, filters, stop) {
   try {
-    const found = await get("/api/calls", { ...question(filters), limit: PAGE }, stop);
-    list.value = { key, rows: found.calls.map(readRow), next: found.next, total: found.total, isWhole: true, problem: "" };
+    const page = await readPage(filters, { stop });
+    if (!stop.aborted) list.value = { ...page, key, shown: page.total, isWhole: true, problem: "" };
   } catch (error) {
     if (!stop.aborted) list.value = { ...list.value, problem: words(error) };
   }
@@ -170,8 +163,8 @@ async function readMore(filters) {
   if (!next || isReading) return;
   isReading = true;
   try {
-    const found = await get("/api/calls", { ...question(filters), limit: PAGE, before: next });
-    if (list.value.key === key) list.value = { ...list.value, rows: [...list.value.rows, ...found.calls.map(readRow)], next: found.next };
+    const page = await readPage(filters, { before: next });
+    if (list.value.key === key && list.value.next === next) list.value = { ...list.value, rows: [...list.value.rows, ...page.rows], next: page.next };
   } catch {
     // It is asked for again when one scrolls on.
   } finally {

@@ -2,6 +2,7 @@
 /** The page Health: servers, workers, queues, threads, and charts of how calls went. */
 import { get, post, words } from "./api.js";
 import { Chart, latencyOptions, occupancyOptions, outcomeOptions, stacked } from "./chart.js";
+import { coalesced } from "./coalesce.js";
 import { count, durationText, plural, visible } from "./format.js";
 import { html, useEffect, useMemo, useState } from "./lib.js";
 import { on } from "./live.js";
@@ -51,20 +52,18 @@ function useFigures(hours) {
   const [stats, setStats] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const stop = new AbortController();
-    let timer = 0;
-    const read = () => {
-      timer = 0;
-      const since = `${hours}h`;
-      get("/api/series", { since, step: stepOf(hours) }, stop.signal).then(setSeries, () => undefined);
-      get("/api/stats", { since }, stop.signal).then((found) => setStats(found.tools), () => undefined);
-    };
-    read();
-    const end = on("call", () => {
-      timer ||= setTimeout(read, AGAIN);
-    });
+    const since = `${hours}h`;
+    const read = () =>
+      Promise.all([
+        get("/api/series", { since, step: stepOf(hours) }, stop.signal).then(setSeries),
+        get("/api/stats", { since }, stop.signal).then((found) => setStats(found.tools)),
+      ]);
+    const again = coalesced(read, { pause: AGAIN });
+    again.ask();
+    const end = on("call", again.ask);
     return () => {
       stop.abort();
-      clearTimeout(timer);
+      again.end();
       end();
     };
   }, [hours]);
@@ -83,7 +82,7 @@ function Figures({ series, hours }) {
   return html`<div class="kpis">
     <div><span>Running</span><b>${count(queues?.running ?? running.value.length)}</b><em>of ${count(queues?.max_concurrency ?? 0)} places</em></div>
     <div><span>Queued</span><b>${count(queues?.queued ?? 0)}</b><em>of ${count(queues?.max_queue ?? 0)} that may wait</em></div>
-    <div><span>Calls a minute</span><b>${rate >= 10 ? rate.toFixed(0) : rate.toFixed(1)}</b><em>${count(all)} in ${hours} h</em></div>
+    <div><span>Calls a minute</span><b>${rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1)}</b><em>${count(all)} in ${hours} h</em></div>
     <div><span>Failed</span><b>${all ? ((bad / all) * 100).toFixed(1) : "0"}<span class="u">%</span></b><em>${count(bad)} of ${count(all)}</em></div>
     <div><span>Repaired</span><b>${all ? ((repaired / all) * 100).toFixed(0) : "0"}<span class="u">%</span></b><em>ran, but not as sent</em></div>
     <div><span>In doubt</span><b class=${doubts ? "st-in-doubt" : ""}>${doubts}</b><em>${doubts ? html`<a href="#/effects">settle them</a>` : "nothing to settle"}</em></div>

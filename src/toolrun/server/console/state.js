@@ -1,6 +1,7 @@
 // @ts-check
 /** What several pages show: the tools, what runs, what waits for a person, the health. Read once, and again when events say so. */
 import { get } from "./api.js";
+import { coalesced } from "./coalesce.js";
 import { computed, signal } from "./lib.js";
 import { on, onResume } from "./live.js";
 
@@ -27,22 +28,8 @@ export const waiting = computed(() => (approvals.value ?? []).filter((it) => it.
 /** What a person has to settle. */
 export const open = computed(() => waiting.value.length + (effects.value ?? []).length + (held.value ?? []).length);
 
-/**
- * A list that is read again when it has changed, at most once in a while, and never twice at the same time.
- * @param {() => Promise<void>} read @param {number} [least] milliseconds between two
- */
-function source(read, least = 400) {
-  let timer = 0;
-  let last = 0;
-  const now = async () => {
-    timer = 0;
-    last = Date.now();
-    await read().catch(() => undefined); // the connection says what is wrong
-  };
-  return () => {
-    if (!timer) timer = setTimeout(now, Math.max(0, last + least - Date.now()));
-  };
-}
+/** A list that is read again when it has changed. @param {() => Promise<void>} read @param {number} [pause] milliseconds between two */
+const source = (read, pause = 400) => coalesced(read, { pause }).ask;
 
 export const refreshTools = source(async () => {
   const found = await get("/api/tools");

@@ -1,6 +1,7 @@
 // @ts-check
 /** The page Tools: sources with their health, and one tool in full. */
 import { get, words } from "./api.js";
+import { coalesced } from "./coalesce.js";
 import { count, durationText, plural } from "./format.js";
 import { Json } from "./json_view.js";
 import { rowKeys, useKeys } from "./keys.js";
@@ -129,22 +130,14 @@ function Detail({ name }) {
         ([figures, series]) => setStats({ ...figures.tools[0], series }),
         () => stop.signal.aborted || setStats({}),
       );
-    let timer = 0;
-    const again = (/** @type {any} */ row) => {
-      if (row.tool !== name || timer) return;
-      timer = setTimeout(() => {
-        timer = 0;
-        readCalls();
-        readFigures();
-      }, 1000);
-    };
+    const again = coalesced(() => Promise.all([readCalls(), readFigures()]), { gather: 1000 });
     readTool();
     readCalls();
     readFigures();
-    const ends = [on("call", again), on("tools", readTool)];
+    const ends = [on("call", (row) => row.tool === name && again.ask()), on("tools", readTool)];
     return () => {
       stop.abort();
-      clearTimeout(timer);
+      again.end();
       for (const end of ends) end();
     };
   }, [name]);
