@@ -1,6 +1,6 @@
 // @ts-check
 /** Charts of uPlot, in the colours of the theme. A table beside each has its figures: a canvas says nothing to a screen reader. */
-import { durationText } from "./format.js";
+import { count, durationText } from "./format.js";
 import { html, useEffect, useRef } from "./lib.js";
 import { fill, OUTCOMES } from "./stats.js";
 
@@ -53,13 +53,16 @@ export function Chart({ label, data, options }) {
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
-/** @param {(values: number[]) => string[]} values @param {number} size @param {any} [filter] */
-function axes(values, size, filter = undefined) {
+/** How wide the labels of an axis are, about. @param {unknown} _ @param {string[] | null} labels */
+const room = (_, labels) => Math.max(40, ...(labels ?? []).map((label) => 14 + 6.5 * (label?.length ?? 0)));
+
+/** @param {(values: number[]) => string[]} values @param {any} [filter] */
+function axes(values, filter = undefined) {
   const ink = colour("text-3");
   const grid = { stroke: colour("line"), width: 1, ...(filter ? { filter } : {}) };
   return [
     { stroke: ink, font: FONT, grid: { show: false }, ticks: { show: false }, values: "{HH}:{mm}", space: 70, size: 24 },
-    { stroke: ink, font: FONT, grid, ticks: { show: false }, size, ...(filter ? { filter } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ splits) => values(splits), space: 34 },
+    { stroke: ink, font: FONT, grid, ticks: { show: false }, size: room, ...(filter ? { filter } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ splits) => values(splits), space: 34 },
   ];
 }
 
@@ -72,7 +75,7 @@ export function latencyOptions() {
   return {
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { distr: 3, range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => [10 ** Math.floor(Math.log10(least || 0.01)), 10 ** Math.ceil(Math.log10((most || 1) * 1.0001))] } },
-    axes: axes((splits) => splits.map((it) => (it === null || it === undefined ? "" : durationText(it).replace(/\.0+(?= )/, ""))), 62, decades),
+    axes: axes((splits) => splits.map((it) => (it === null || it === undefined ? "" : durationText(it).replace(/\.0+(?= )/, ""))), decades),
     series: [{}, line("p50", "accent"), line("p95", "text-2"), line("p99", "text-3", [3, 3])],
   };
 }
@@ -82,7 +85,7 @@ export function outcomeOptions() {
   return {
     cursor: { drag: { x: false, y: false } },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(most, 4) * 1.08] } },
-    axes: axes((splits) => splits.map((it) => (Number.isInteger(it) ? String(it) : "")), 40),
+    axes: axes((splits) => splits.map((it) => (Number.isInteger(it) ? count(it) : ""))),
     series: [
       {},
       ...[...OUTCOMES].reverse().map((name) => ({ label: name, fill: colour(`${fill(name)}-fill`), stroke: "transparent", width: 0, points: { show: false }, paths: bars })),
@@ -118,7 +121,7 @@ export function occupancyOptions() {
   return {
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, (most || 1) * 1.1] } },
-    axes: axes((splits) => splits.map((it) => (it >= 10 ? String(Math.round(it)) : String(Number(it.toPrecision(2))))), 48),
+    axes: axes((splits) => splits.map((it) => (it >= 10 ? count(Math.round(it)) : String(Number(it.toPrecision(2)))))),
     series: [{}, { label: "in workers", stroke: colour("running"), fill: colour("running-tint"), width: 1.5, points: { show: false } }, { label: "in all", stroke: colour("text-2"), width: 1.5, points: { show: false } }],
   };
 }
