@@ -77,6 +77,13 @@ async def test_calls_of_a_tool_and_how_long_they_took_are_shown(page: Page, addr
             ["a"],
         ),
         ({"properties": {"a": {"$ref": "#/$defs/%"}, "constructor": {"format": "valueOf"}}}, ["a", "constructor"]),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/node"}},
+                "$defs": {"node": {"properties": {"b": {"items": {"$ref": "#/$defs/node"}}}}},
+            },
+            ["a", "b"],
+        ),
         ({"properties": {"a": True, "b": {"type": ["null", "string"]}, "c": {"prefixItems": [{}]}}}, ["a", "b", "c"]),
     ],
 )

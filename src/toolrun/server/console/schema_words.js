@@ -162,28 +162,36 @@ function range(least, most, unit = "") {
 export function rows(root) {
   /** @type {SchemaRow[]} */
   const found = [];
-  addInside(found, resolve(root, root), root, "", 0);
+  addInside(found, resolve(root, root), { root, path: "", depth: 0, holders: [] });
   return found;
 }
 
-/** @param {SchemaRow[]} found @param {Schema} schema @param {Schema} root @param {string} path @param {number} depth */
-function addProperties(found, schema, root, path, depth) {
+/** Where rows are added: `holders` are the parameters of the schemas around them. @typedef {{root: Schema, path: string, depth: number, holders: any[]}} Place */
+
+/** @param {SchemaRow[]} found @param {Schema} schema @param {Place} place */
+function addProperties(found, schema, { root, path, depth, holders }) {
+  if (schema.properties && holders.includes(schema.properties)) {
+    found.at(-1)?.limits.push("as above"); // a schema that holds itself
+    return;
+  }
+  const inside = { root, depth, holders: [...holders, schema.properties] };
   const required = new Set(schema.required ?? []);
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    add(found, property, root, { name, path: path ? `${path}.${name}` : name, depth, required: required.has(name) });
+    add(found, property, { ...inside, name, path: path ? `${path}.${name}` : name, required: required.has(name) });
   }
   if (schema.additionalProperties && typeof schema.additionalProperties === "object" && Object.keys(schema.additionalProperties).length) {
-    add(found, schema.additionalProperties, root, { name: "any other name", path: `${path}.*`, depth, required: null });
+    add(found, schema.additionalProperties, { ...inside, name: "any other name", path: `${path}.*`, required: null });
   }
 }
 
-/** @param {SchemaRow[]} found @param {any} property @param {Schema} root @param {{name: string, path: string, depth: number, required: boolean | null}} place */
-function add(found, property, root, place) {
-  if (found.length >= MAX_ROWS || place.depth > MAX_DEPTH) return;
+/** @param {SchemaRow[]} found @param {any} property @param {Place & {name: string, required: boolean | null}} place */
+function add(found, property, { name, required, ...place }) {
+  const { root, path, depth } = place;
+  if (found.length >= MAX_ROWS || depth > MAX_DEPTH) return;
   const schema = resolve(property, root);
   const standard = "default" in schema ? inline(schema.default) : null;
-  found.push({ ...place, type: typeWords(schema, root), limits: limits(schema, root), meaning: schema.description ?? title(schema, place.name), standard });
-  addInside(found, schema, root, place.path, place.depth + 1);
+  found.push({ name, path, depth, required, type: typeWords(schema, root), limits: limits(schema, root), meaning: schema.description ?? title(schema, name), standard });
+  addInside(found, schema, { ...place, depth: depth + 1 });
 }
 
 /** The title of a parameter, unless it is its name in other letters, as libraries make it. @param {Schema} schema @param {string} name @returns {string} */
@@ -192,20 +200,21 @@ function title(schema, name) {
   return typeof schema.title === "string" && plain(schema.title) !== plain(name) ? schema.title : "";
 }
 
-/** @param {SchemaRow[]} found @param {Schema} schema @param {Schema} root @param {string} path @param {number} depth */
-function addInside(found, schema, root, path, depth) {
+/** @param {SchemaRow[]} found @param {Schema} schema @param {Place} place */
+function addInside(found, schema, place) {
+  const { root, path, depth } = place;
   const several = options(schema) ? [] : forms(schema, root);
-  if (several.length === 1 && several[0]) return addInside(found, several[0], root, path, depth);
+  if (several.length === 1 && several[0]) return addInside(found, several[0], place);
   for (const [at, form] of several.entries()) {
     if (!hasInside(form, root)) continue;
     const name = form.title ?? `form ${at + 1} of ${several.length}`;
     found.push({ path: `${path}|${at}`, name, depth, required: null, type: typeWords(form, root), limits: [], meaning: form.description ?? "", standard: null });
-    addInside(found, form, root, path, depth + 1);
+    addInside(found, form, { ...place, depth: depth + 1 });
   }
   if (several.length) return undefined;
   const each = kind(schema) === "array" ? resolve(schema.items, root) : null;
-  if (each && depth <= MAX_DEPTH && hasInside(each, root)) return addInside(found, each, root, `${path}[]`, depth);
-  return addProperties(found, schema, root, path, depth);
+  if (each && depth <= MAX_DEPTH && hasInside(each, root)) return addInside(found, each, { ...place, path: `${path}[]` });
+  return addProperties(found, schema, place);
 }
 
 /** Whether a value has parts that the table has rows for. A list may hold lists of its own kind. @param {Schema} schema @param {Schema} root @param {number} [depth] @returns {boolean} */
