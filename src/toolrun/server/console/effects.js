@@ -1,6 +1,7 @@
 // @ts-check
 /** The page Effects: what waits for a person, and what may have happened. Every entry opens; no button has the focus at first. */
 import { get, post, remove, words } from "./api.js";
+import { parseJson } from "./exact_json.js";
 import { ago, brief, seconds, span, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { html, useEffect, useState } from "./lib.js";
@@ -29,7 +30,8 @@ export function Page() {
 
 /** An entry: one line, that opens. @param {{state: string, word?: string, title: string, about: unknown, right: unknown, isOpen: boolean, children?: unknown}} props */
 function Entry({ state, word, title, about, right, isOpen, children }) {
-  return html`<details class="eff" open=${isOpen}><summary><${Icon} name="chev" /><${State} state=${state} word=${word} /><code class="name">${title}</code><span class="soft cut grow">${about}</span><span class="dim nowrap">${right}</span></summary>${children}</details>`;
+  const [begins] = useState(isOpen); // what somebody reads does not close when more arrives
+  return html`<details class="eff" open=${begins}><summary><${Icon} name="chev" /><${State} state=${state} word=${word} /><code class="name">${title}</code><span class="soft cut grow">${about}</span><span class="dim nowrap">${right}</span></summary>${children}</details>`;
 }
 
 /** What a button did, or why not. @returns {[string, (work: () => Promise<unknown>) => Promise<void>, boolean]} */
@@ -75,10 +77,10 @@ export function Approval({ row, isOpen }) {
     </footer><//>`;
 }
 
-/** Whether this browser reads JSON as what it is: of a number with many digits it keeps the first. @param {string} text */
+/** Whether this browser reads JSON as what it is: of a number with many digits it may keep the first. @param {string} text */
 function reads(text) {
   try {
-    return JSON.stringify(JSON.parse(text)) === text;
+    return JSON.stringify(parseJson(text)) === text;
   } catch {
     return false; // it is cut
   }
