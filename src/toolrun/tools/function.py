@@ -18,7 +18,7 @@ from toolrun.tools.protocol import check_name, is_seconds
 from toolrun.tools.signature import Signature, read_output, read_signature
 from toolrun.worker.describe import docstring_of
 from toolrun.worker.docstring import read_docstring
-from toolrun.worker.script import unbound_method
+from toolrun.worker.script import is_async, refusal_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,9 +67,7 @@ class FunctionTool(Generic[P, R]):
         self.isolated = isolated
         if isolated:
             _check_isolated(self.name, function, signature)
-        self.is_async: bool = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  an object may have an async __call__
-        )
+        self.is_async: bool = is_async(function)
         self.schema: Schema = signature.schema
         self.function: Callable[..., Any] = function
         self.invoke: Callable[[dict[str, Any]], object] = _invoker(function, signature)
@@ -89,12 +87,10 @@ class FunctionTool(Generic[P, R]):
 
 
 def _check_kind(function: Callable[..., object]) -> None:
-    """Refuse what a model cannot call, or what would give it no answer."""
-    method = unbound_method(function)
-    if method:
-        raise DefinitionError(f"{method}.")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise DefinitionError("a generator has no single answer; return a list instead.")
+    """Refuse what a model cannot call, or what would give it no answer. A class makes an object, which is one."""
+    reason = "" if isinstance(function, type) else refusal_of(function)
+    if reason:
+        raise DefinitionError(f"{reason}.")
 
 
 def _check_isolated(name: str, function: object, signature: Signature) -> None:

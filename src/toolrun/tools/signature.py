@@ -8,7 +8,6 @@ hints that nobody can express are refused, because the author of the function is
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import types
 import typing
@@ -19,7 +18,6 @@ from toolrun.errors import DefinitionError, InvalidArgumentsError
 from toolrun.json import Schema
 from toolrun.tools.context import ToolContext
 from toolrun.worker.describe import (
-    MISSING,
     FunctionSpec,
     Parameters,
     parameters_of,
@@ -27,15 +25,13 @@ from toolrun.worker.describe import (
     refusal,
     rest_converters,
 )
+from toolrun.worker.hint import HintReader
+from toolrun.worker.script import without_partial
+from toolrun.worker.type_spec import PLAIN, PLAIN_NAMES
 
 _JSON_TYPES: Final[set[type]] = {str, int, float, bool, list, dict, type(None)}
 _SUSPECTS: Final[dict[type | None, set[type]]] = {int: {float}, float: {int}}
 """JSON has one number type: 3.0 is an integer, and 3 is a number."""
-
-_PLAIN_NAMES: Final[dict[str, type | None]] = {
-    **{it.__name__: it for it in (str, int, float, bool, list, dict)},
-    "None": None,
-}
 
 
 class Signature:
@@ -74,33 +70,34 @@ class Signature:
 def read_signature(function: Callable[..., object], descriptions: dict[str, str]) -> Signature:
     """Raises DefinitionError for a function that cannot be called with named JSON arguments."""
     parameters = _parameters(function)
-    resolved = _hints(function)
-    context_parameter: str | None = None
-    for name in list(parameters.hints):
-        hint = parameters.hints[name] = resolved.get(name, MISSING)
-        if _is_context(hint):
-            if context_parameter is not None:
-                raise DefinitionError(f"parameters '{context_parameter}' and '{name}' are both a ToolContext; keep one")
-            context_parameter = name
-            del parameters.hints[name]
-    if parameters.rest:
-        parameters.rest_hint = resolved.get(parameters.rest, MISSING)
+    reader = HintReader(parameters.scope)
+    contexts = [name for name, hint in parameters.hints.items() if _is_context(hint, reader)]
+    if len(contexts) > 1:
+        raise DefinitionError(f"parameters '{contexts[0]}' and '{contexts[1]}' are both a ToolContext; keep one")
+    for name in contexts:
+        del parameters.hints[name]
     spec = read_parameters(parameters, descriptions)
     for name, problem in spec.problems:
+        if problem.unresolved:
+            raise DefinitionError(
+                f"the type hint of parameter '{name}' cannot be resolved ({problem.unresolved}); "
+                "hints must name types that are importable where the function is"
+            )
         reason = problem.detail or problem.reason
         raise DefinitionError(f"parameter '{name}' has a type that JSON cannot express: {reason}")
-    return Signature(spec, context_parameter)
+    return Signature(spec, contexts[0] if contexts else None)
 
 
 def read_output(function: Callable[..., object]) -> Schema | None:
     """The JSON Schema of what a function returns, if that is an object whose fields are known; otherwise None."""
-    if inspect.isfunction(function):
-        written = function.__annotations__.get("return")
-        if written is None or written in (str, int, float, bool, list, dict, "str", "int", "float", "bool", "None"):
-            return None  # most functions; to resolve all hints takes longer than the rest of a listing
+    target = without_partial(function)
+    target = target if inspect.isroutine(target) else type(target).__call__
+    written = getattr(target, "__annotations__", {}).get("return")
+    if written is None or (isinstance(written, type | str) and (written in PLAIN or written in PLAIN_NAMES)):
+        return None  # most functions; to resolve all hints takes longer than the rest of a listing
     try:
-        hint = _hints(function).get("return")
-    except DefinitionError:
+        hint = typing.get_type_hints(target, include_extras=True).get("return")
+    except Exception:  # noqa: BLE001  the hint's own names
         return None
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = get_origin(bare) or bare
@@ -132,12 +129,16 @@ def _output_schema(hint: Any) -> Schema | None:
     return schema if schema.get("type") == "object" else None
 
 
-def _is_context(hint: object) -> bool:
-    if isinstance(hint, type):  # most hints; get_origin would take longer than the rest
+def _is_context(hint: object, reader: HintReader) -> bool:
+    if isinstance(hint, type) or (type(hint) is str and hint in PLAIN_NAMES):  # most hints, and the rest is slow
         return hint is ToolContext
+    try:
+        hint = reader.resolve(hint)
+    except Exception:  # noqa: BLE001  the hint's own names, of which `read_parameters` tells
+        return False
     if get_origin(hint) in (Annotated, Union, types.UnionType):
-        return any(map(_is_context, get_args(hint)))
-    return False
+        return any(_is_context(it, reader) for it in get_args(hint))
+    return hint is ToolContext
 
 
 def _parameters(function: Callable[..., object]) -> Parameters:
@@ -152,44 +153,3 @@ def _parameters(function: Callable[..., object]) -> Parameters:
             f"parameter '{parameters.unnamed}' cannot be passed by name; a model passes all arguments by name"
         )
     return parameters
-
-
-def _hints(function: Callable[..., object]) -> dict[str, Any]:
-    target = function
-    if isinstance(function, functools.partial):
-        target = function.func
-    elif not inspect.isroutine(function):
-        target = type(function).__call__
-    try:
-        plain = _plain_hints(target)
-        return typing.get_type_hints(target, include_extras=True) if plain is None else plain
-    except Exception as error:
-        raise DefinitionError(
-            f"{_unresolvable(target)} cannot be resolved ({error}); "
-            "hints must name types that are importable where the function is"
-        ) from error
-
-
-def _unresolvable(target: Any) -> str:
-    """Which hint it is."""
-    target = inspect.unwrap(target)
-    for name, hint in getattr(target, "__annotations__", {}).items():
-        try:
-            typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), target.__globals__)
-        except Exception:  # noqa: BLE001  the hint's own names
-            return "the type hint of the result" if name == "return" else f"the type hint of parameter '{name}'"
-    return "a type hint"
-
-
-def _plain_hints(function: object) -> dict[str, Any] | None:
-    """The hints of a function that has plain ones only; to resolve them would take longer than to read them."""
-    if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
-        return None
-    hints: dict[str, Any] = {}
-    for name, hint in function.__annotations__.items():
-        if type(hint) is str and hint not in function.__globals__:
-            hint = _PLAIN_NAMES.get(hint, hint)
-        if type(hint) is not type and hint is not None:
-            return None
-        hints[name] = hint
-    return hints

@@ -7,7 +7,7 @@ import sys
 from . import script
 from .convert import misfit
 from .hint import HintReader
-from .type_spec import PLAIN, HintProblem, TypeSpec, name_of
+from .type_spec import PLAIN, PLAIN_NAMES, HintProblem, TypeSpec, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def describe(functions: dict[str, Callable[..., Any]]) -> tuple[list[dict[str, A
 
 def docstring_of(function: Any) -> str | None:
     """Of a partial object or of one with `__call__`, the docstring of what is called."""
-    if type(function).__module__ == "functools" and hasattr(function, "func"):
-        return docstring_of(function.func)
+    function = script.without_partial(function)
     text = function.__doc__
     if not text and not hasattr(function, "__name__"):
         text = type(function).__call__.__doc__
@@ -108,7 +107,7 @@ def read_parameters(parameters: Parameters, descriptions: dict[str, str] | None 
         wanted, default, factory = given, parameters.defaults.get(name, MISSING), None
         if default is not MISSING and type(default).__name__ == "FieldInfo":
             wanted, default, factory = _without_field(wanted, default)
-        read = _ANY if wanted is MISSING else _plain(wanted)
+        read = _ANY if wanted is MISSING else _plain(wanted, parameters.scope)
         if read is None:
             read = reader.read_parameter(wanted)
             _add_problems(spec, name, reader)
@@ -170,15 +169,16 @@ def _add_problems(spec: FunctionSpec, name: str, reader: HintReader) -> None:
     reader.problems.clear()
 
 
-def _plain(wanted: Any) -> TypeSpec | None:
+def _plain(wanted: Any, scope: dict[str, Any]) -> TypeSpec | None:
+    """The meaning of most hints; to resolve those that are text would take longer than all the rest."""
     try:
-        return PLAIN.get(wanted)
+        return PLAIN.get(PLAIN_NAMES.get(wanted, wanted) if type(wanted) is str and wanted not in scope else wanted)
     except TypeError:  # not hashable
         return None
 
 
 def _shown_default(default: Any, spec: TypeSpec) -> Schema:
-    if default is None or type(default) in (str, int, bool):
+    if default is None or type(default) in (int, bool) or (type(default) is str and default.isascii()):
         return {"default": default}
     from .fields import shown_default  # most functions do without
 
@@ -254,9 +254,16 @@ def parameters_of(function: Any) -> Parameters:
     annotations = _annotations(target)
     hints = {name: annotations.get(name, MISSING) for name in names}
     rest = code.co_varnames[count + bool(code.co_flags & script.VARARGS)] if code.co_flags & script.KEYWORDS else ""
-    found = Parameters(hints, defaults, target.__globals__, rest, script.unnamed_parameter(code))
+    found = Parameters(hints, defaults, _scope_of(target), rest, script.unnamed_parameter(code))
     found.rest_hint = annotations.get(rest, MISSING)
     return found
+
+
+def _scope_of(function: Any) -> dict[str, Any]:
+    """Where the names in its hints are looked up, with T for `def f[T](…)`."""
+    scope: dict[str, Any] = function.__globals__
+    variables = getattr(function, "__type_params__", ())
+    return {**scope, **{it.__name__: it for it in variables}} if variables else scope
 
 
 def _annotations(target: Any) -> dict[str, Any]:
@@ -272,9 +279,10 @@ def _inspected(function: Any) -> Parameters:
     import inspect
 
     parameters = inspect.signature(function).parameters.values()
-    inner = getattr(function, "func", None) or script.unwrapped(function)
-    inner = inner if hasattr(inner, "__code__") else type(inner).__call__
-    scope = getattr(inner, "__globals__", None) or vars(sys.modules["builtins"])
+    inner = script.unwrapped(script.without_partial(function))
+    inner = inner if hasattr(inner, "__code__") or isinstance(inner, type) else type(inner).__call__
+    module = sys.modules.get(getattr(inner, "__module__", None) or "builtins")
+    scope = _scope_of(inner) if hasattr(inner, "__globals__") else vars(module or sys.modules["builtins"])
     hints = {it.name: MISSING if it.annotation is it.empty else it.annotation for it in parameters}
     named = [it for it in parameters if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)]
     unnamed = [it.name for it in parameters if it.kind in (it.VAR_POSITIONAL, it.POSITIONAL_ONLY)]

@@ -18,8 +18,10 @@ _PARAMETERS = {"args", "arguments", "parameters", "params", "keyword args", "key
 _GOOGLE = rf"(?im)^({_SECTIONS}):[ \t]*$"
 _NUMPY = rf"(?im)^({_SECTIONS})[ \t]*\n-{{3,}}[ \t]*$"
 _SPHINX = r"(?m)^:(\w+)(?:\s+[^:\n]*?)??(?:\s+\*{0,2}(\w+))?:[ \t]*(.*(?:\n[ \t]+.*)*)"
-_GOOGLE_ITEM = r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$"
-_NUMPY_ITEM = r"^\*{0,2}(\w+)\s*(?::.*)?$"
+_SPHINX_PARAMETERS = {"param", "parameter", "arg", "argument", "key", "keyword"}
+_NAMES = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)"
+_GOOGLE_ITEM = rf"^{_NAMES}\s*(?:\(.*?\))?\s*:\s*(.*)$"
+_NUMPY_ITEM = rf"^{_NAMES}\s*(?::.*)?$"
 
 
 def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
@@ -40,13 +42,14 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
             return text[: found[0].start()].strip(), parameters
     fields = list(re.finditer(_SPHINX, text))
     if fields:
-        named = {match[2]: _joined(match[3].split("\n")) for match in fields if match[1] == "param" and match[2]}
+        told = [match for match in fields if match[1] in _SPHINX_PARAMETERS and match[2]]
+        named = {match[2]: _joined(match[3].split("\n")) for match in told}
         return text[: fields[0].start()].strip(), named
     return text.strip(), {}
 
 
 def _items(lines: list[str], item: str) -> dict[str, str]:
-    """The items of a section: a name at the section's own indentation, its text on that line and deeper ones."""
+    """The items of a section: names at the section's own indentation, their text on that line and deeper ones."""
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
@@ -59,7 +62,7 @@ def _items(lines: list[str], item: str) -> dict[str, str]:
             current = found.setdefault(match[1], [match[2]] if match.re.groups > 1 else [])
         elif current is not None:
             current.append(line)
-    return {name: _joined(text) for name, text in found.items()}
+    return {name.strip(" *"): _joined(text) for names, text in found.items() for name in names.split(",")}
 
 
 def _joined(lines: list[str]) -> str:

@@ -94,13 +94,14 @@ def _dataclass_fields(hint: Any, hints: dict[str, Any]) -> Iterator[Field]:
 
 def shown_default(default: object, spec: TypeSpec | None = None) -> Schema:
     """A default as it stands in a schema, unless JSON cannot express it."""
-    if default is None or type(default) in (str, int, bool):
+    if default is None or type(default) in (int, bool):
         return {"default": default}
     import json
 
     try:
         value = default if spec is None or spec.dump is None else spec.dump(default)
-        return {"default": json.loads(json.dumps(value, allow_nan=False, default=_for_schema))}
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_for_schema)
+        return {"default": json.loads(text.encode())}
     except Exception:  # noqa: BLE001  a foreign object's own methods
         return {}
 

@@ -48,8 +48,9 @@ class HintReader:
         """Schemas that hints refer to: those of types that contain themselves, and pydantic's."""
         self.problems: list[HintProblem] = []
         self._scope = scope
-        self._open: dict[type, TypeSpec] = {}
-        self._recursive: dict[type, str] = {}
+        self._open: dict[object, TypeSpec] = {}
+        """The types that are being read: one of them inside of itself is a reference."""
+        self._recursive: dict[object, str] = {}
         self._adapted_count = 0
         self._pydantic_reason = ""
 
@@ -83,9 +84,10 @@ class HintReader:
         if not is_generic and not isinstance(hint, type):
             if hasattr(hint, "__metadata__"):
                 return self._read_annotated(hint)
-            for attribute in ("__supertype__", "__value__"):  # NewType, and `type X = …`
-                if hasattr(hint, attribute):
-                    return self.read(getattr(hint, attribute))
+            if hasattr(hint, "__supertype__"):  # NewType
+                return self.read(hint.__supertype__)
+            if hasattr(hint, "__value__"):  # `type X = …`
+                return self._read_alias(hint, hint.__name__, _value_of(hint))
             if kind == "InitVar":
                 return self.read(hint.type)
         spec = self._read_generic(hint, name_of(hint), getattr(hint, "__args__", ()))
@@ -97,13 +99,39 @@ class HintReader:
         try:
             hint = self.resolve(text)
         except Exception as error:  # noqa: BLE001  the script's own names
-            return self._give_up(f"the type hint '{text}' cannot be resolved ({error})")
+            shown = text.strip("'\"")
+            return self._give_up(f"the type hint '{shown}' cannot be resolved ({error})", unresolved=str(error))
         if isinstance(hint, str):
             return self._give_up(f"the type hint '{text}' is text")
-        return self.read(hint)
+        return self.read(hint) if isinstance(hint, type) else self._read_alias(text, text, hint)
 
-    def _give_up(self, reason: str) -> TypeSpec:
-        self.problems.append(HintProblem(reason, "any value is accepted", self._pydantic_reason))
+    def _read_alias(self, key: object, name: str, hint: Any) -> TypeSpec:
+        """What a name stands for. It may contain itself: `Json = int | list["Json"]`."""
+        if key in self._open:
+            return self._referred(key, name)
+        opened = self._open[key] = TypeSpec({})
+        spec = self.read(hint)
+        del self._open[key]
+        opened.convert = spec.convert
+        return self._defined(key, spec)
+
+    def _referred(self, key: object, name: str) -> TypeSpec:
+        """A type inside of itself, by a name that the schema has for it."""
+        taken = {*self._recursive.values(), *self.definitions}
+        name = self._recursive.setdefault(key, _free_name(name, taken))
+        opened = self._open[key]
+        return TypeSpec(
+            {"$ref": f"#/$defs/{name}"}, lambda value: opened.convert(value) if opened.convert is not None else value
+        )
+
+    def _defined(self, key: object, spec: TypeSpec) -> TypeSpec:
+        if key not in self._recursive:
+            return spec
+        self.definitions[self._recursive[key]] = spec.schema
+        return TypeSpec({"$ref": f"#/$defs/{self._recursive[key]}"}, spec.convert)
+
+    def _give_up(self, reason: str, unresolved: str = "") -> TypeSpec:
+        self.problems.append(HintProblem(reason, "any value is accepted", self._pydantic_reason, unresolved))
         return TypeSpec({})
 
     def _read_annotated(self, hint: Any) -> TypeSpec:
@@ -212,10 +240,7 @@ class HintReader:
         from . import fields
 
         if hint in self._open:
-            taken = {*self._recursive.values(), *self.definitions}
-            name = self._recursive.setdefault(hint, _free_name(hint.__name__, taken))
-            opened = self._open[hint]
-            return TypeSpec({"$ref": f"#/$defs/{name}"}, lambda value: opened.convert and opened.convert(value))
+            return self._referred(hint, hint.__name__)
         if fields.has_pydantic_fields(hint):
             return None
         spec = self._open[hint] = TypeSpec({"type": "array" if is_named_tuple else "object"})
@@ -226,10 +251,7 @@ class HintReader:
         else:
             _fill_record(spec, hint, found)
         del self._open[hint]
-        if hint not in self._recursive:
-            return spec
-        self.definitions[self._recursive[hint]] = spec.schema
-        return TypeSpec({"$ref": f"#/$defs/{self._recursive[hint]}"}, spec.convert)
+        return self._defined(hint, spec)
 
     def _adapt(self, hint: Any) -> TypeSpec | None:
         """By pydantic, if the environment has it and it knows the type."""
@@ -264,6 +286,14 @@ class _Item:
 
     def schema_as(self, keyword: str) -> Schema:
         return {} if self._schema is None else {keyword: self._schema}
+
+
+def _value_of(alias: Any) -> Any:
+    """What `type X = …` stands for; `X[int]` of `type X[T] = …` has int for T."""
+    value = alias.__value__
+    given = dict(zip(alias.__type_params__, getattr(alias, "__args__", ())))  # noqa: B905  not in 3.9
+    wanted = getattr(value, "__parameters__", ())
+    return value[tuple(given.get(it, it) for it in wanted)] if given and wanted else given.get(value, value)
 
 
 def _is_constraint(item: Any) -> bool:

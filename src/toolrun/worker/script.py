@@ -84,7 +84,7 @@ def find_functions(module: ModuleType) -> tuple[dict[str, Callable[..., Any]], l
     found: dict[str, Any] = {}
     skipped: list[dict[str, str]] = []
     for name, value in _candidates(module) if chosen is None else _chosen(module, chosen):
-        reason = _reason(value)
+        reason = "it is in __all__, but not in the script" if value is None else refusal_of(value)
         if reason:
             skipped.append({"name": name, "reason": reason})
         else:
@@ -109,24 +109,21 @@ def _chosen(module: ModuleType, names: Iterable[str]) -> Iterable[tuple[str, Any
         yield str(name), getattr(module, name, None)
 
 
-def _reason(value: Any) -> str:
-    """Why something cannot be a tool."""
-    if value is None:
-        return "it is in __all__, but not in the script"
-    method = unbound_method(value)
+def refusal_of(value: Any) -> str:
+    """Why something cannot be a tool; empty if it can. The same for the host's functions."""
+    method = _unbound_method(value)
     if method:
         return method
     if isinstance(value, type) or not callable(value):
         return f"it is a {'class' if isinstance(value, type) else type(value).__name__}, not a function"
     if _flags(value) & (_GENERATOR | _ASYNC_GENERATOR):
         return "it is a generator; return a list instead"
-    called = unwrapped(value)
-    code = getattr(called, "__code__", None) or getattr(type(called).__call__, "__code__", None)
+    code = _code_of(unwrapped(value))
     name = "" if code is None else unnamed_parameter(code)
     return f"parameter '{name}' cannot be passed by name; a model passes all arguments by name" if name else ""
 
 
-def unbound_method(function: Any) -> str:
+def _unbound_method(function: Any) -> str:
     """Why a function is no tool, if it is a method that has not got its object; otherwise empty."""
     if type(function).__name__ in ("classmethod", "partialmethod", "singledispatchmethod"):
         name = getattr(getattr(function, "__func__", None) or getattr(function, "func", None), "__qualname__", "")
@@ -134,7 +131,7 @@ def unbound_method(function: Any) -> str:
         return _UNBOUND.format(owner=owner.rpartition(".")[2] or "Class", method=method or "method")
     if type(function).__name__ == "partial":
         is_filled = function.args or not {"self", "cls"}.isdisjoint(function.keywords)
-        return "" if is_filled else unbound_method(function.func)
+        return "" if is_filled else _unbound_method(function.func)
     target = unwrapped(function)
     path = str(getattr(function, "__qualname__", "")).split(".")
     code = getattr(target, "__code__", None)
@@ -167,22 +164,32 @@ def unnamed_parameter(code: Any) -> str:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    return bool(_flags(function) & _COROUTINE)
+    """Whether it says so itself, with `async def` or `inspect.markcoroutinefunction`."""
+    return bool(_flags(function) & _COROUTINE) or hasattr(without_partial(function), "_is_coroutine_mark")
 
 
 def _flags(function: Any) -> int:
     """The flags of what is called, not of what it wraps: a decorator may make a list of a generator."""
-    for candidate in (function, vars(type(function)).get("__call__"), unwrapped(function)):
-        code = getattr(candidate, "__code__", None)
-        if code is not None:
-            return int(code.co_flags)
-    return 0
+    code = _code_of(unwrapped(without_partial(function), _code_of))
+    return int(getattr(code, "co_flags", 0))
 
 
-def unwrapped(function: Any) -> Any:
-    """The function behind its decorators, if they set `__wrapped__`, as `functools.wraps` does."""
+def _code_of(function: Any) -> Any:
+    """Of a function, or of an object that can be called."""
+    return getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+
+
+def without_partial(function: Any) -> Any:
+    """The function that a partial object calls; any other as it is."""
+    while type(function).__module__ == "functools" and hasattr(function, "func"):
+        function = function.func
+    return function
+
+
+def unwrapped(function: Any, is_found: Callable[[Any], Any] | None = None) -> Any:
+    """The function behind its decorators, or the first that `is_found`; `functools.wraps` sets `__wrapped__`."""
     met: set[int] = set()
-    while hasattr(function, "__wrapped__") and id(function) not in met:
+    while hasattr(function, "__wrapped__") and id(function) not in met and not (is_found and is_found(function)):
         met.add(id(function))
         function = function.__wrapped__
     return function

@@ -50,11 +50,13 @@ class TypeSpec:
 class HintProblem:
     """What in a hint cannot be expressed."""
 
-    def __init__(self, reason: str, consequence: str = "", detail: str = "") -> None:
+    def __init__(self, reason: str, consequence: str = "", detail: str = "", unresolved: str = "") -> None:
         self.reason = reason
         self.consequence = consequence
         self.detail = detail
         """The reason that pydantic gives."""
+        self.unresolved = unresolved
+        """Why a name in the hint stands for nothing, if that is the reason."""
 
     def __str__(self) -> str:
         return f"{self.reason}; {self.consequence}" if self.consequence else self.reason
@@ -72,6 +74,11 @@ PLAIN: dict[object, TypeSpec] = {
 }
 """The hints that most parameters have."""
 PLAIN[None] = PLAIN[type(None)]
+PLAIN_NAMES: dict[str, type | None] = {
+    **{it.__name__: it for it in (str, int, float, bool, list, dict)},
+    "None": None,
+}
+"""Where annotations are text."""
 
 
 def name_of(hint: Any) -> str:
