@@ -216,6 +216,7 @@ async def test_arguments_that_a_type_refuses_are_refused_in_the_same_words(
     parameters: Script, executor: ToolExecutor, number: int
 ) -> None:
     name, arguments = REFUSED[number]
+    of_this_python(parameters, name)
     result = await host_answer(executor, host_tool(PARAMETERS, name), arguments)
     assert result.error_kind is ErrorKind.INVALID_ARGUMENTS
     assert parameters.answers[len(ACCEPTED) + number] == (None, result.error)
@@ -236,6 +237,7 @@ async def test_arguments_that_do_not_fit_the_schema_are_refused_in_the_same_word
     parameters: Script, executor: ToolExecutor, number: int
 ) -> None:
     name, arguments = UNFIT[number]
+    of_this_python(parameters, name)
     here = await host_answer(executor, host_tool(PARAMETERS, name), arguments)
     executor.manager.add(Described(parameters.functions[name]))
     there = await executor.execute(name, arguments)
