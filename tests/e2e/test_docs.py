@@ -87,13 +87,19 @@ def test_the_commands_of_the_quickstart_print_what_it_says(tmp_path: Path) -> No
         ("guides/recording.md", 5),
         ("guides/conversations.md", 3),
         ("guides/approvals.md", 8),
+        ("guides/journal.md", 7),
         ("recipes/pytest.md", 1),
     ],
 )
 def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands: int, tmp_path: Path) -> None:
     """Its blocks in order: a file that names itself is written, commands are run."""
     project, steps, page = tmp_path / "project", 0, ROOT / "docs" / guide
-    (project / "tools").mkdir(parents=True)
+    if guide == "guides/journal.md":  # it calls the tools of the quickstart
+        shutil.copytree(
+            ROOT / "examples" / "quickstart", project, ignore=shutil.ignore_patterns("__pycache__", ".toolrun")
+        )
+    else:
+        (project / "tools").mkdir(parents=True)
     for kind, _, content in BLOCK.findall(page.read_text()):
         named = re.match(r"# (\S+\.(?:py|toml))\n", content)
         if named is not None:
@@ -113,6 +119,60 @@ def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands:
 def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_sections_that_links_name_exist() -> None:
+    """`mkdocs build --strict` checks those between pages of the site; GitHub shows the others too."""
+    broken = []
+    for page in [*ROOT.glob("*.md"), *PAGES[1:]]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text):
+            target = page.parent / path if path else page
+            if target.suffix == ".md" and anchor not in sections(target):
+                broken.append(f"{page.name}: {path}#{anchor}")
+    assert broken == []
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", it) for it in re.findall(r"^#+ (.*)", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", it.lower()).strip().replace(" ", "-") for it in titles}
+
+
+def test_systemd_understands_the_unit_of_the_recipe(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed (Debian: systemd)")
+    [unit] = re.findall(
+        r"^```ini\n(.*?)^```$", (ROOT / "docs/recipes/systemd.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    file = tmp_path / "toolrun.service"
+    file.write_text(unit.replace("/opt/toolrun/bin/toolrun", "/bin/true").replace("User=toolrun", "User=daemon"))
+    done = run("systemd-analyze", "verify", str(file), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_line_of_the_recipe_for_cron_is_a_command(tmp_path: Path) -> None:
+    """As cron hands it to a shell: `\\%` is `%`, and the first five words are the time."""
+    [line] = re.findall(r"^0 7 .*$", (ROOT / "docs/recipes/cron.md").read_text(), re.MULTILINE)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "toolrun.toml").touch()
+    source = (
+        'from toolrun import tool\n@tool\ndef daily_report(day: str) -> str:\n    "Report."\n    return f"of {day}"\n'
+    )
+    (tmp_path / "tools" / "report.py").write_text(source)
+    command = (
+        line.split(maxsplit=5)[5].replace("\\%", "%").replace("/opt/reports/bin/toolrun", str(installed() / "toolrun"))
+    )
+    command = command.replace("/opt/reports/toolrun.toml", str(tmp_path / "toolrun.toml"))
+    command = command.replace("/var/www/report.txt", "report.txt")
+    for _ in range(2):
+        done = run("/bin/sh", "-c", command, cwd=tmp_path, env=newcomer(QUICKSTART, tmp_path))
+        assert (done.returncode, done.stdout, (tmp_path / "report.txt").read_text()) == (0, "", "of today\n"), (
+            done.stderr
+        )
+    logged = run(str(installed() / "toolrun"), "log", cwd=tmp_path, env=newcomer(QUICKSTART, tmp_path)).stdout
+    assert len(logged.splitlines()) == 1
 
 
 def test_the_api_page_has_exactly_the_public_names() -> None:

@@ -132,6 +132,61 @@ def test_the_first_hour_after_plain_pip_install(tmp_path: Path) -> None:
     first_hour(programs, tmp_path)
 
 
+TYPED = """\
+import asyncio
+
+from toolrun import ErrorKind, Limits, Runtime, ToolContext, ToolExecutor, ToolManager, ToolResult, ToolSettings, tool
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    "Add two integers."
+    return a + b
+
+
+@tool(timeout=2.0, name="home.wait")
+async def wait(context: ToolContext, seconds: float) -> list[float]:
+    "Wait."
+    context.progress(1, 2, "half")
+    return [seconds]
+
+
+manager = ToolManager([add, wait])
+
+
+@manager.add
+def half(number: float) -> float:
+    "Halve it."
+    return number / 2
+
+
+settings = {"add": ToolSettings(timeout=1)}
+executor = ToolExecutor(manager, timeout=3, limits=Limits(max_concurrency=2), settings=settings)
+result: ToolResult = executor.execute_sync("add", {"a": 1, "b": "2"})
+total: int = add(1, 2)
+quarter: float = half(0.5)
+kind: ErrorKind | None = result.error_kind
+
+
+async def main() -> None:
+    waited: list[float] = await wait(ToolContext(), 1.0)
+    async with Runtime.open("toolrun.toml") as runtime:
+        print((await runtime.executor.execute("add", {"a": 2})).to_dict(), waited)
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_type_checker_of_a_user_finds_our_types(tmp_path: Path) -> None:
+    """`py.typed` works: a decorated function keeps its types, so that the last line is an error and no other is."""
+    (tmp_path / "program.py").write_text(f'{TYPED}wrong: str = add("1")\n')
+    options = ["--strict", "--python-executable", str(installed() / "python"), "--cache-dir", str(tmp_path / "cache")]
+    done = run(sys.executable, "-m", "mypy", *options, "program.py", cwd=tmp_path, env={"PYTHONPATH": ""})
+    codes = re.findall(r"^program\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M)
+    assert codes == [(str(len(TYPED.splitlines()) + 1), it) for it in ("assignment", "arg-type")], done.stdout
+
+
 def test_every_module_can_be_imported_without_extras_or_names_the_one_that_it_needs() -> None:
     """A module of a feature with an extra raises an ImportError of a third-party package, and no other error."""
     code = """

@@ -34,6 +34,21 @@ def test_the_complete_example_of_the_page_is_valid() -> None:
     assert document.keys() == properties.keys()
 
 
+OTHER_FILES = {"answer", "not_understood"}
+"""Keys of the TOML files that are no configuration: scripts of models, phrases. A catalog has a list of `tools`."""
+
+
+def test_the_configurations_of_all_pages_are_valid() -> None:
+    checked = 0
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for block in re.findall(r"^```toml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            document = tomllib.loads(block)
+            if not OTHER_FILES & document.keys() and not isinstance(document.get("tools"), list):
+                assert not [error.message for error in VALIDATOR.iter_errors(document)], f"{page.name}: {block}"
+                checked += 1
+    assert checked > 20
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("toolrun.toml")), ids=lambda path: path.parent.name)
 def test_the_configurations_of_the_examples_are_valid(path: Path) -> None:
     VALIDATOR.validate(tomllib.loads(path.read_text(encoding="utf-8")))
