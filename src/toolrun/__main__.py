@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from toolrun.cli import main
-
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current directory: a module there, which a script may have written, would shadow others
+    from toolrun.cli import main
+
     sys.exit(main())

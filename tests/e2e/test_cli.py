@@ -64,6 +64,17 @@ def test_it_runs_as_a_module(tmp_path: Path) -> None:
     assert module("--help")[1] == toolrun("--help", cwd=tmp_path).stdout
 
 
+def test_as_a_module_it_imports_nothing_from_the_current_directory(tmp_path: Path) -> None:
+    """There, a script may have left a module of any name."""
+    for name in ("argparse", "json", "pathlib", "tomllib", "orjson", "ctypes", "logging", "inspect"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} was shadowed')")
+    done = run(sys.executable, "-m", "toolrun", "list", cwd=tmp_path)
+    assert (done.returncode, "shadowed" in done.stdout + done.stderr) == (
+        toolrun("list", cwd=tmp_path).returncode,
+        False,
+    )
+
+
 def test_an_unknown_command_gets_a_suggestion(tmp_path: Path) -> None:
     done = toolrun("lst", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -35,6 +35,11 @@ def write(path: str) -> None:
     """Write a file."""
     open(path, "w").close()
 
+def variable(name: str) -> str:
+    """Read a variable."""
+    import os
+    return os.environ[name]
+
 def start(program: str) -> None:
     """Start a program."""
     import subprocess
@@ -117,6 +122,30 @@ def test_a_stopped_call_says_which_line_allows_it_and_with_that_line_it_works(pr
     configure(project, "[tool.data.permissions]", line_of(stopped.stderr))
     assert toolrun("call", "data.write", f"path={file}", cwd=project).returncode == 0
     assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_the_lines_for_one_key_after_another_work_together(project: Path, rung: str, tmp_path: Path) -> None:
+    have(project, rung)
+    files = [tmp_path / "home" / name / "x.csv" for name in ("one", "two", "three")]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"{number}\n")
+    for file in files:
+        stopped = toolrun("call", "data.read", f"path={file}", cwd=project)
+        configure(project, "[tool.data.permissions]", line_of(stopped.stderr))
+    for number, file in enumerate(files):
+        assert toolrun("call", "data.read", f"path={file}", cwd=project).stdout == f"{number}\n\n"
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_missing_variable_is_named_with_the_line_that_grants_it(project: Path, rung: str) -> None:
+    have(project, rung)
+    own = {"OWN_VARIABLE": "its value"}
+    stopped = toolrun("call", "data.variable", "name=OWN_VARIABLE", cwd=project, env=own)
+    assert stopped.returncode == 1
+    configure(project, "[tool.data.permissions]", line_of(stopped.stderr))
+    assert toolrun("call", "data.variable", "name=OWN_VARIABLE", cwd=project, env=own).stdout == "its value\n"
 
 
 @pytest.mark.parametrize("rung", RUNGS)

@@ -63,6 +63,10 @@ write = ["linked"]
 sandbox = "strict"
 [tool.caller.permissions]
 net = ["localhost:{port}"]
+[servers.idle]
+command = "python3"
+args = ["server.py"]
+enabled = false
 """
 COPIES = ("intruder", "neighbour", "recluse", "trusted", "caller", "linked")
 """Scripts with the same content: what they may do differs."""
@@ -251,6 +255,8 @@ def _make_home(kind: Kind, port: int) -> Path:
         "project/data.txt": "the project's own",
         "project/.git/hooks/pre-commit": "exit 0",
         "project/.git/config": "[core]",
+        "project/server.py": "raise SystemExit",
+        "project/__pycache__/shared.pyc": "bytecode",
         "other/notes.txt": "another project's own",
         ".ssh/id_ed25519": "a private key",
         "readable/file.txt": "to be read",

@@ -86,7 +86,14 @@ def test_the_journal_can_neither_be_read_nor_written(place: Place) -> None:
         check(place, found not in ("ENOENT", "EACCES", "EROFS", ""), found, gap="the project's journal")
 
 
-@pytest.mark.parametrize("path", ["toolrun.toml", "tools/neighbour.py", ".git/hooks/pre-commit", ".git/config"])
+RUN_BY_OTHERS = (
+    *("toolrun.toml", "tools/neighbour.py", ".git/hooks/pre-commit", ".git/config"),  # by toolrun, by git
+    *("shared.py", "__pycache__/shared.pyc"),  # a module that a function file imports
+    "server.py",  # by [servers]
+)
+
+
+@pytest.mark.parametrize("path", RUN_BY_OTHERS)
 def test_what_decides_how_tools_are_run_cannot_be_changed(place: Place, path: str) -> None:
     file = place.project / path
     before, listed = file.read_bytes(), sorted(file.parent.iterdir())

@@ -76,7 +76,7 @@ def test_no_signal_can_be_sent_to_another_process(place: Place) -> None:
 def test_the_limits_of_another_process_cannot_be_changed(place: Place) -> None:
     with place.victim() as victim:
         found = place.attack("limit", pids=others(place, victim))
-    check(place, "ok" in found.values(), found, gap="can change the limits")
+    check(place, "ok" in found.values(), found, gap="whose limits it can change")
 
 
 def test_a_worker_can_look_at_its_own_processes(place: Place) -> None:

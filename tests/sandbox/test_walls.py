@@ -20,5 +20,5 @@ def test_a_worker_is_behind_the_walls_of_its_rung(place: Place) -> None:
 
 def test_a_worker_does_not_see_other_processes(place: Place) -> None:
     seen = place.attack("walls")["processes"]
-    check(place, place.process.pid in seen, seen, gap="sees the names of other processes")
+    check(place, place.process.pid in seen, seen, gap="sees the command lines of other processes")
     assert bool(place.gaps) == (place.kind.rung == LANDLOCK), "the other rungs are said to have no gaps"

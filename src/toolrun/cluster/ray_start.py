@@ -52,7 +52,7 @@ def node_command(credentials: Credentials, head: str, options: Sequence[str]) ->
 
 def _start(credentials: Credentials, options: Sequence[str]) -> list[str]:
     return [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+        *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block"),
         f"--node-ip-address={credentials.address}",
         f"--object-store-memory={_OBJECT_STORE}",
         *options,

@@ -14,7 +14,8 @@ tool has raised something behind walls, never before. Standard library only, Pyt
     EXDEV           two roots, or one that is not writable   renaming
     EPERM           none                                     a system call
 
-What is inside the roots and fails all the same has another reason, and nothing is said.
+A KeyError of os.environ is a variable that was not passed on. What is inside the roots and fails all the same has another
+reason, and nothing is said.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def _explain(error: BaseException, policy: Policy, chain: list[BaseException]) -
         return said[0] if all(said) else ""
     if policy["hosts"] is not None and _BY_PROXY in str(error):
         return _refused_by_proxy(policy, chain)
+    if isinstance(error, KeyError):
+        return _missing_variable(error, policy)
     if not isinstance(error, OSError):
         return ""
     if _is_network(error, policy):
@@ -155,14 +158,22 @@ def _unseen(error: OSError, path: str, policy: Policy) -> str:
     else:
         hides = f"The sandbox hides {f'what is below {place}' if place != '/' else 'most files'} from this tool."
     key = "write" if _is_writing(error) else "read"
-    return f"{hides} If {path} exists, add {line_of(key, [_suggested(path, key, policy)])} {to_section(policy)}"
+    return f"{hides} If {path} exists, {_with(key, _suggested(path, key, policy), policy)}"
 
 
 def _refused(key: str, path: str, policy: Policy) -> str:
     if key == "write" and not _may_write(path):
         return ""  # nor might its user
-    line = line_of(key, [_suggested(path, key, policy)])
-    return f"The sandbox does not let this tool {key} {path}. {to_allow(line, policy)}"
+    given = policy["given"][key]
+    line = line_of(key, [*given, _suggested(path, key, policy)])
+    return f"The sandbox does not let this tool {key} {path}. {to_allow(line, policy, given)}"
+
+
+def _with(key: str, value: str, policy: Policy) -> str:
+    """What to write for a list that gets one more entry."""
+    given = policy["given"][key]
+    line = line_of(key, [*given, value])
+    return f"set {line} {in_section(policy)}" if given else f"add {line} {to_section(policy)}"
 
 
 def _refused_rename(paths: list[str], policy: Policy) -> str:
@@ -241,6 +252,19 @@ def _suggested(path: str, key: str, policy: Policy) -> str:
     is_broad = parent.count("/") < 2 or _is_below(policy["home"], parent)
     is_private = key == "read" and "/." in path
     return path if is_broad or is_private or os.path.isdir(path) else parent
+
+
+# Variables.
+
+
+def _missing_variable(error: KeyError, policy: Policy) -> str:
+    frames = _frames([error])
+    name = error.args[0] if error.args else None
+    if not frames or (_module(frames[0]), frames[0].f_code.co_name) != ("os", "__getitem__"):
+        return ""
+    if not isinstance(name, str) or name in policy["given"]["env"]:
+        return ""
+    return f"A tool gets the variables that it is granted. If toolrun has {name}, {_with('env', name, policy)}"
 
 
 # Programs.

@@ -23,6 +23,7 @@ def policy(project: Path | str = "/project", **more: Any) -> dict[str, Any]:
     """That of a script with the standard sandbox, in namespaces."""
     return {
         "section": "tool.weather.permissions",
+        "given": {"read": [], "write": [], "env": []},
         "level": "standard",
         "read": ["/usr", "/etc"],
         "write": [str(project), "/tmp", "/dev/null"],
@@ -87,6 +88,36 @@ def test_a_refused_path_is_named_with_the_line_that_allows_it(number: int, path:
         f"To allow it, add {line} to [tool.weather.permissions] in toolrun.toml."
     )
     assert key in tomllib.loads(line)
+
+
+GIVEN = {"read": ["data", "~/more"], "write": ["out"], "env": ["HERE"]}
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(errno.EACCES, "", "/home/u/data/x.csv"), 'read = ["data", "~/more", "/home/u/data"]'),
+        (OSError(errno.EROFS, "", "/etc/hosts"), 'write = ["out", "/etc/hosts"]'),
+        (FileNotFoundError(errno.ENOENT, "", "/home/u/data/x.csv"), 'read = ["data", "~/more", "/home/u/data"]'),
+    ],
+)
+def test_the_line_takes_the_place_of_the_one_that_is_there(error: BaseException, line: str) -> None:
+    """Two lines with the same key are no TOML."""
+    said = explain(fail(error), policy(given=GIVEN))
+    assert f"set {line} in [tool.weather.permissions] of toolrun.toml." in said
+
+
+def test_a_variable_that_was_not_passed_on_is_named_with_the_line_that_grants_it() -> None:
+    said = explain(raised(lambda: os.environ["TOOLRUN_NOT_SET"]), policy())
+    assert said == (
+        "A tool gets the variables that it is granted. If toolrun has TOOLRUN_NOT_SET, "
+        'add env = ["TOOLRUN_NOT_SET"] to [tool.weather.permissions] in toolrun.toml.'
+    )
+    more = explain(raised(lambda: os.environ["TOOLRUN_NOT_SET"]), policy(given=GIVEN))
+    assert 'set env = ["HERE", "TOOLRUN_NOT_SET"] in [tool.weather.permissions] of toolrun.toml.' in more
+    granted = {**GIVEN, "env": ["TOOLRUN_NOT_SET"]}
+    assert explain(raised(lambda: os.environ["TOOLRUN_NOT_SET"]), policy(given=granted)) == ""
+    assert explain(raised(lambda: dict[str, str]()["other"]), policy()) == ""
 
 
 @pytest.mark.parametrize(

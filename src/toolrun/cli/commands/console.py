@@ -85,7 +85,8 @@ def command(options: Options, no_browser: bool, http: str) -> int:
 def _started(options: Options, http: str) -> subprocess.Popen[bytes]:
     """A server of this project. It writes on the terminal of this command, and gets its Ctrl-C."""
     where = () if options.config is None else ("--config", options.config)
-    return subprocess.Popen([sys.executable, "-m", "toolrun", "serve", "--http", http, *where])
+    # -P: a module in the current directory, which a script may have written, shadows nothing.
+    return subprocess.Popen([sys.executable, "-P", "-m", "toolrun", "serve", "--http", http, *where])
 
 
 def _running_page(root: Path) -> str | None:

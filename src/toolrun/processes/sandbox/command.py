@@ -19,6 +19,7 @@ from typing import Final
 
 from toolrun.json import dumps
 from toolrun.processes.sandbox import landlock
+from toolrun.processes.sandbox.imported_files import imported_files
 from toolrun.processes.sandbox.plan import TEMPORARY, Plan, about, bare_plan, make_plan, needs_stand_in, pinned
 from toolrun.processes.sandbox.policy import OFF, Policy
 from toolrun.processes.sandbox.private_files import private_files
@@ -60,7 +61,7 @@ def worker_plan(
 
 def covered_paths(policy: Policy) -> tuple[Path, ...]:
     """What is hidden or protected by mounts: replaced by somebody outside, it is neither any more."""
-    return (*policy.hidden, *policy.protected, *private_files())
+    return (*policy.hidden, *policy.protected, *_imported(policy), *private_files())
 
 
 def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporary: Path | None) -> Plan:
@@ -77,11 +78,21 @@ def _make_plan(policy: Policy, rung: str, abi: int, memory: int | None, temporar
 
 
 def _own(policy: Policy) -> Policy:
-    """With the worker's own modules, and without what the system keeps from everybody but root.
+    """With the worker's own modules, without what the system keeps from everybody but root and without changes to ours.
 
-    For a plan the latter is looked for while the interpreter starts, which takes longer.
+    For a plan the latter two are looked for while the interpreter starts, which takes longer.
     """
-    return replace(policy, read=(*policy.read, Path(DIRECTORY)), hidden=(*policy.hidden, *private_files()))
+    return replace(
+        policy,
+        read=(*policy.read, Path(DIRECTORY)),
+        hidden=(*policy.hidden, *private_files()),
+        protected=(*policy.protected, *_imported(policy)),
+    )
+
+
+def _imported(policy: Policy) -> tuple[Path, ...]:
+    """What this program has imported out of the project. `exposed` begins with that."""
+    return imported_files(policy.exposed[0], policy.protected) if policy.exposed else ()
 
 
 def _pinned(policy: Policy) -> Policy:

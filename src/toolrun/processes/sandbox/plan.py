@@ -88,6 +88,7 @@ def about(policy: Policy, temporary: Path, covered: Iterable[str | Path] = (), *
     """
     return {
         "section": policy.section,
+        "given": {key: list(getattr(policy.given, key)) for key in ("read", "write", "env")},
         "level": policy.level,
         "read": [*map(str, policy.read), *landlock.SYSTEM, *landlock.readable_system(policy)],
         "write": [*map(str, policy.write), str(temporary), *landlock.DEVICES],

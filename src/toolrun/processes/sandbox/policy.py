@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,8 @@ class Policy:
     run: bool | tuple[Path, ...] = True
     """Whether it may start programs, or which."""
     home: Path = Path("/nonexistent")
+    given: Permissions = field(default_factory=Permissions)
+    """What toolrun.toml grants, in its words."""
     exposed: tuple[Path, ...] = ()
     """Where some process with a sandbox may write, so that symbolic links there lead nowhere."""
 
@@ -112,6 +114,7 @@ def make_policy(
         net=is_standard if permissions.net is None else permissions.net,
         run=is_standard if run is None else run if isinstance(run, bool) else _programs(run),
         home=home,
+        given=permissions,
         exposed=exposed,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from toolrun.processes.sandbox.policy import ProjectPaths
 
 _OWN: Final = ".toolrun"
 """The directory for the journal, and for the token of `toolrun serve --http`."""
+_CODE: Final = frozenset(
+    (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
+)
+"""How the names of files end that an interpreter is given. Another file may be data, also for scripts."""
 
 
 def paths_of_project(config: Config, cache: Path, directory: Path | None = None) -> ProjectPaths:
@@ -28,6 +33,7 @@ def paths_of_project(config: Config, cache: Path, directory: Path | None = None)
         else:
             hidden += [file.with_name(file.name + suffix) for suffix in ("", "-wal", "-shm", "-lock")]
     protected = [*_tool_places(config), *_own_places(root), *_git(root), *(root / name for name in config.mcp.files)]
+    protected += [path for path in _server_places(config) if path != root and path.is_relative_to(root)]
     is_configured = config.path is not None or not config.is_found
     return ProjectPaths(root, tuple(hidden), tuple(protected), tuple(_writable(config)), directory, is_configured)
 
@@ -53,6 +59,28 @@ def _own_places(root: Path) -> Iterator[Path]:
     environment = Path(sys.prefix)
     parts = [environment] if environment != root else [root / "bin", root / "lib", root / "pyvenv.cfg"]
     yield from (path for path in (*parts, Path(__file__).parents[2]) if path.resolve().is_relative_to(root.resolve()))
+
+
+def _server_places(config: Config) -> Iterator[Path]:
+    """What runs when a server is started: its program, the environment of that, and the code that arguments name."""
+    for server in config.servers.values():
+        place, before = config.root / _expand(server.cwd), ""
+        for word in (server.command, *server.args) if server.command else ():
+            path = place / _expand(word)
+            if before == "-m":
+                yield place / word.replace(".", "/")
+                yield place / f"{word.replace('.', '/')}.py"
+            elif os.path.isfile(path) and (path.suffix in _CODE or os.access(path, os.X_OK)):  # noqa: PTH113  may be any text
+                yield path
+                environment = path.parent.parent
+                if (environment / "pyvenv.cfg").is_file():
+                    yield environment
+            before = word
+
+
+def _expand(word: str) -> str:
+    """With the home that it begins with; as it is, if there is no such home."""
+    return os.path.expanduser(word)  # noqa: PTH111  `Path` raises for that
 
 
 def _tool_places(config: Config) -> Iterator[Path]:

@@ -69,7 +69,8 @@ def gaps(rung: str, abi: int) -> tuple[str, ...]:
     if rung == NONE:
         return ("nothing is walled off: a script can do whatever you can",)
     found = [
-        "sees the names of other processes and of files that it cannot read, and can change the limits of the former",
+        "sees the command lines of other processes, whose limits it can change, and the names of files that it cannot "
+        "read",
         "can connect to sockets in the file system, such as Docker's or the SSH agent's",
         "can attach shared memory of other programs",
         "can change the modes, owners and times of your files, and read and write your terminals",

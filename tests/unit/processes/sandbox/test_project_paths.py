@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from toolrun.config.model import Config, FileSettings, JournalSettings
+from toolrun.config.model import Config, FileSettings, JournalSettings, ServerSettings
 from toolrun.journal.journal import Journal
 from toolrun.processes.sandbox import project_paths
+from toolrun.processes.sandbox.imported_files import imported_files
 from toolrun.processes.sandbox.project_paths import paths_of_project
 
 
@@ -80,6 +83,56 @@ def test_toolrun_itself_is_protected_if_it_is_in_the_project() -> None:
     own = Path(project_paths.__file__).parents[2]
     files = FileSettings(python=(), catalogs=())
     assert own in paths_of_project(Config(path=None, root=own.parent, files=files), own.parent / "cache").protected
+
+
+def test_the_programs_of_servers_are_protected_and_their_data_is_not(tmp_path: Path) -> None:
+    for name in ("server.py", "notes.db", "build/index.js", "env/bin/python", "env/pyvenv.cfg", "run", "app/job.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "run").chmod(0o755)
+    servers = {
+        "a": ServerSettings(
+            command="python", args=("server.py", "--db", "notes.db", ".", "x" * 5000, "~nobody/x", "\0")
+        ),
+        "b": ServerSettings(command="node", args=("index.js",), cwd="build"),
+        "c": ServerSettings(command="env/bin/python", args=("-m", "app.job")),
+        "d": ServerSettings(command="./run"),
+        "e": ServerSettings(command="python", args=("../beside.py", "/usr/bin/env")),
+        "f": ServerSettings(url="http://localhost/server.py"),
+    }
+    (tmp_path / "env/bin/python").chmod(0o755)
+    files = FileSettings(python=(), catalogs=())
+    config = Config(path=tmp_path / "toolrun.toml", root=tmp_path, files=files, servers=servers)
+    found = {
+        str(it.relative_to(tmp_path)) for it in paths_of_project(config, tmp_path / "cache").protected if it.exists()
+    }
+    assert found == {"server.py", "build/index.js", "env", "env/bin/python", "app/job.py", "run"}
+
+
+def test_what_this_program_has_imported_out_of_a_project_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def imported(name: str, file: str) -> None:
+        module = ModuleType(name)
+        module.__file__ = file
+        monkeypatch.setitem(sys.modules, name, module)
+
+    root, link = tmp_path / "project", tmp_path / "link"
+    root.mkdir()
+    link.symlink_to(root)
+    imported("toolrun_test_a", f"{root}/helper.py")
+    imported("toolrun_test_b", f"{root}/app/models/user.py")
+    imported("toolrun_test_c", f"{root}/app/models/__init__.py")
+    imported("toolrun_test_d", f"{link}/other/part.py")
+    imported("toolrun_test_e", f"{root}/.local/lib/python3/site-packages/pkg/deep/mod.py")
+    imported("toolrun_test_f", f"{root}/tools/weather.py")
+    imported("toolrun_test_g", f"{root}2/beside.py")
+    found = {str(it.relative_to(root)) for it in imported_files(root, [root / "tools"])}
+    libraries = ".local/lib/python3/site-packages"
+    assert found == {"helper.py", "__pycache__", "app/models", "other", libraries}
+    imported("toolrun_test_h", f"{root}/app/late.py")
+    found = {str(it.relative_to(root)) for it in imported_files(root, [root / "tools"])}
+    assert found == {"helper.py", "__pycache__", "app", "other", libraries}
 
 
 @pytest.mark.parametrize(("is_found", "has_file"), [(True, True), (False, True), (False, False)])

@@ -1,0 +1,3 @@
+"""What files of functions share."""
+
+ROOMS = 4
