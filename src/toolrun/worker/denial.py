@@ -14,8 +14,8 @@ tool has raised something behind walls, never before. Standard library only, Pyt
     EXDEV           two roots, or one that is not writable   renaming
     EPERM           none                                     a system call
 
-A KeyError of os.environ is a variable that was not passed on. What is inside the roots and fails all the same has another
-reason, and nothing is said.
+A KeyError of os.environ is a variable that was not passed on. What is inside the roots and fails all the same has
+another reason, and nothing is said.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import errno
 import os
 import sys
 
-from .grant import BARE, in_section, line_of, to_allow, to_section
+from .grant import BARE, in_section, line_of, to_allow, with_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,22 +158,14 @@ def _unseen(error: OSError, path: str, policy: Policy) -> str:
     else:
         hides = f"The sandbox hides {f'what is below {place}' if place != '/' else 'most files'} from this tool."
     key = "write" if _is_writing(error) else "read"
-    return f"{hides} If {path} exists, {_with(key, _suggested(path, key, policy), policy)}"
+    return f"{hides} If {path} exists, {with_entry(key, _suggested(path, key, policy), policy)}"
 
 
 def _refused(key: str, path: str, policy: Policy) -> str:
     if key == "write" and not _may_write(path):
         return ""  # nor might its user
-    given = policy["given"][key]
-    line = line_of(key, [*given, _suggested(path, key, policy)])
-    return f"The sandbox does not let this tool {key} {path}. {to_allow(line, policy, given)}"
-
-
-def _with(key: str, value: str, policy: Policy) -> str:
-    """What to write for a list that gets one more entry."""
-    given = policy["given"][key]
-    line = line_of(key, [*given, value])
-    return f"set {line} {in_section(policy)}" if given else f"add {line} {to_section(policy)}"
+    lines = with_entry(key, _suggested(path, key, policy), policy)
+    return f"The sandbox does not let this tool {key} {path}. To allow it, {lines}"
 
 
 def _refused_rename(paths: list[str], policy: Policy) -> str:
@@ -264,7 +256,7 @@ def _missing_variable(error: KeyError, policy: Policy) -> str:
         return ""
     if not isinstance(name, str) or name in policy["given"]["env"]:
         return ""
-    return f"A tool gets the variables that it is granted. If toolrun has {name}, {_with('env', name, policy)}"
+    return f"A tool gets the variables that it is granted. If toolrun has {name}, {with_entry('env', name, policy)}"
 
 
 # Programs.

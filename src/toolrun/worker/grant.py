@@ -22,6 +22,13 @@ def to_allow(line: str, policy: Policy, is_changed: object = False) -> str:
     return f"To allow it, {'set' if is_changed else 'add'} {line} {where}"
 
 
+def with_entry(key: str, value: str, policy: Policy) -> str:
+    """What to write for a list of paths or variables that gets one more entry."""
+    given = policy["given"][key]
+    line = line_of(key, [*given, value])
+    return f"set {line} {in_section(policy)}" if given else f"add {line} {to_section(policy)}"
+
+
 def to_section(policy: Policy) -> str:
     return f"to [{_section(policy)}] in toolrun.toml."
 
