@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,6 +120,13 @@ def read_by_uv(source: str, directory: Path) -> bool:
     return subprocess.run(command, env=variables, cwd=directory, capture_output=True, timeout=LIMIT).returncode == 0
 
 
+@pytest_asyncio.fixture
+async def environments(tmp_path: Path) -> AsyncIterator[Environments]:
+    made = Environments(tmp_path / "cache", variables=uv_variables(tmp_path), offline=True)
+    yield made
+    await made.close()
+
+
 @pytest.mark.parametrize("source", READ_BY_BOTH.values(), ids=READ_BY_BOTH)
 def test_both_read_it(source: str, tmp_path: Path) -> None:
     assert read_metadata(source) is not None
@@ -134,11 +143,10 @@ def test_both_refuse_it(source: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", READ_BY_US.values(), ids=READ_BY_US)
-async def test_we_read_it_and_uv_reads_the_copy(source: str, tmp_path: Path) -> None:
+async def test_we_read_it_and_uv_reads_the_copy(source: str, tmp_path: Path, environments: Environments) -> None:
     assert not read_by_uv(source, tmp_path)
     requirements = read_requirements(source, None)
     assert requirements is not None
-    environments = Environments(tmp_path / "cache", variables=uv_variables(tmp_path), offline=True)
     assert (await environments.interpreter(requirements)).exists()
 
 
@@ -150,11 +158,12 @@ def test_only_uv_reads_it_and_it_still_counts_as_a_script(source: str, tmp_path:
 
 
 @pytest.mark.parametrize("source", LEFT_TO_UV.values(), ids=LEFT_TO_UV)
-async def test_what_we_leave_to_uv_is_refused_with_its_explanation(source: str, tmp_path: Path) -> None:
+async def test_what_we_leave_to_uv_is_refused_with_its_explanation(
+    source: str, tmp_path: Path, environments: Environments
+) -> None:
     assert not read_by_uv(source, tmp_path)
     requirements = read_requirements(source, None)
     assert requirements is not None
-    environments = Environments(tmp_path / "cache", variables=uv_variables(tmp_path), offline=True)
     with pytest.raises(ScriptEnvironmentError, match="uv refuses its header"):
         await environments.interpreter(requirements)
 

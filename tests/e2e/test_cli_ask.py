@@ -162,12 +162,12 @@ def test_json_can_be_read_whatever_the_model_says_and_the_terminal_writes(projec
     [
         ([{"text": "No.", "stop": "refusal"}], "refused", "refused"),
         ([{"text": "I", "stop": "content_filter"}], "filtered", "filter"),
-        ([{"text": ""}, {"text": " "}], "empty", "said nothing"),
-        ([{"stop": "MALFORMED_FUNCTION_CALL"}] * 2, "malformed", "cannot be read"),
+        ([{"text": ""}, {"text": " "}], "empty", "returned an empty answer twice"),
+        ([{"stop": "MALFORMED_FUNCTION_CALL"}] * 2, "malformed", "could not be read, twice"),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_an_answer_that_is_none_is_exit_code_1(
+def test_a_reply_that_is_no_answer_is_exit_code_1(
     project: Path, answers: list[object], ended: str, note: str, flags: list[str]
 ) -> None:
     done = ask(project, "Hello", "--model", write_script(project, *answers), *flags)
