@@ -98,6 +98,18 @@ async def test_the_end_of_the_engine_is_that_of_all_workers(world: World) -> Non
     assert [len(ears.ends) for ears in all_ears] == [1, 1]
 
 
+async def test_its_workers_belong_to_one_event_loop(world: World) -> None:
+    only_with_processes(world)
+    worker = await world.start(Ears())
+    with pytest.raises(AssertionError, match="the workers of an engine belong to one event loop"):
+        await asyncio.to_thread(asyncio.run, _start_another(world))
+    assert worker.send(world.request("add", a=1, b=2))
+
+
+async def _start_another(world: World) -> None:
+    await world.start(Ears())
+
+
 async def test_a_kill_ends_whatever_the_worker_has_started(world: World, process_tag: str) -> None:
     """The fixture finds what is left."""
     only_with_processes(world)

@@ -27,7 +27,7 @@ _INTERVAL: Final = 0.25
 
 
 class ForkGuard:
-    """Kills workers that have too many processes. Belongs to one event loop."""
+    """Kills workers that have too many processes. Belongs to the event loop of its engine."""
 
     def __init__(self, variable: str) -> None:
         """`variable` is the environment variable that holds the tag."""

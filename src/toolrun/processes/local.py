@@ -42,7 +42,7 @@ _kept: list[object] = []
 
 
 class LocalEngine:
-    """Starts processes, and ensures that none survives."""
+    """Starts processes, and ensures that none survives. While it has workers, it belongs to their event loop."""
 
     def __init__(self, *, linger: float = 0.0) -> None:
         """`linger`: seconds for which something of the host may still act elsewhere, if the host is killed."""
@@ -50,6 +50,7 @@ class LocalEngine:
         self._id = new_engine_id()
         self._count = 0
         self._workers: set[LocalWorker] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._status = StatusFile()
         self._fork_guard = ForkGuard(TAG)
         self._mount_guard = MountGuard()
@@ -70,6 +71,9 @@ class LocalEngine:
         self._workers, self._watchdog = set(), None
 
     def start(self, spec: ProcessSpec, listener: Listener) -> LocalWorker:
+        loop = asyncio.get_running_loop()
+        assert not self._workers or self._loop is loop, "the workers of an engine belong to one event loop"
+        self._loop = loop
         self._count += 1
         tag = f"{self._id}:{self._count}"
 
@@ -96,7 +100,7 @@ class LocalEngine:
             self._mount_guard.add(tag, resources.covered, listener.outdated)
         if self._reap_timer is None:
             self._reap_later()
-        asyncio.get_running_loop().call_soon(self._watch)  # while the worker starts, so that it delays nothing
+        loop.call_soon(self._watch)  # while the worker starts, so that it delays nothing
         return worker
 
     def _enclose(self, confinement: Confinement, listener: Listener) -> SandboxResources:

@@ -27,7 +27,7 @@ Covered: TypeAlias = frozenset[tuple[str, int, int]]
 
 
 class MountGuard:
-    """Tells of workers whose walls have an opening. Belongs to one event loop."""
+    """Tells of workers whose walls have an opening. Belongs to the event loop of its engine."""
 
     def __init__(self) -> None:
         self._workers: dict[str, tuple[Covered, Callable[[], None]]] = {}

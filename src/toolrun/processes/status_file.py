@@ -29,7 +29,7 @@ _INTERVAL: Final = 1.0
 
 
 class StatusFile:
-    """Publishes the status of workers from `add` to `remove`. Belongs to one event loop.
+    """Publishes the status of workers from `add` to `remove`. Belongs to the event loop of its engine.
 
     Without memfd (outside Linux), or without a free descriptor, nothing is published.
     """

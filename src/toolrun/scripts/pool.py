@@ -84,13 +84,11 @@ class Pool:
 
     def submit(self, request: Request) -> bool:
         """Send a request to a worker that is free now. False if none is. Raises UnavailableError if none will be."""
+        assert self._loop in (None, request.outcome.get_loop()), "a pool belongs to one event loop"
         if self._state.is_closed:
             raise self._shutting_down()
         worker = self._acquire()
-        if worker is None:
-            return False
-        assert request.outcome.get_loop() is self._loop, "a pool belongs to one event loop"
-        return worker.send(request)
+        return worker is not None and worker.send(request)
 
     async def run(self, request: Request) -> JSON | Large:
         """The result of a request, as soon as a worker is free. Raises CallError if there is none.
@@ -240,9 +238,7 @@ class Pool:
         return UnavailableError(f"'{self.name}' is shutting down.", side_effects=SideEffects.NOT_STARTED)
 
     async def _wait_for_worker(self) -> PooledWorker:
-        loop = asyncio.get_running_loop()
-        self._loop = self._loop or loop
-        assert self._loop is loop, "a pool belongs to one event loop"
+        self._loop = asyncio.get_running_loop()
         if self._state.is_closed:
             raise self._shutting_down()
         seconds = self._state.closed_for(monotonic())
@@ -251,7 +247,7 @@ class Pool:
                 f"The worker of '{self.name}' keeps dying; toolrun tries again in {seconds:.0f} s.",
                 side_effects=SideEffects.NOT_STARTED,
             )
-        ticket: _Ticket = loop.create_future()
+        ticket: _Ticket = self._loop.create_future()
         self._perform(self._state.enqueue(ticket))
         try:
             return await ticket

@@ -17,10 +17,6 @@ TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
 
 MCP_METHOD: Final = "mcp.method.name"
-MCP_VERSION: Final = "mcp.protocol.version"
-TRANSPORT: Final = "network.transport"
-SERVER_ADDRESS: Final = "server.address"
-SERVER_PORT: Final = "server.port"
 ERROR_TYPE: Final = "error.type"
 
 SIDE_EFFECTS: Final = "toolrun.side_effects"

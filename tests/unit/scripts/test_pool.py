@@ -67,6 +67,24 @@ async def test_the_first_call_starts_a_worker_and_the_next_ones_use_it(make: Mak
     assert len(engine.workers) == 1
 
 
+async def test_a_pool_belongs_to_one_event_loop(make: Make) -> None:
+    pool, engine = make()
+    for _ in range(2):
+        tasks = await running(pool, engine, 1)
+        with pytest.raises(AssertionError, match="a pool belongs to one event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(run_another(pool)))
+        engine.workers[0].answer()
+        await tasks[0]
+        engine.workers[0].requests.clear()
+        with pytest.raises(AssertionError, match="a pool belongs to one event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(run_another(pool)))
+    assert len(engine.workers) == 1
+
+
+async def run_another(pool: Pool) -> None:
+    await pool.run(request())
+
+
 async def test_a_request_has_exactly_the_keys_of_the_specification_its_number_and_its_key(make: Make) -> None:
     pool, engine = make()
     [task] = await running(pool, engine, 1)

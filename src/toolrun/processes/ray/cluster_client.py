@@ -75,7 +75,7 @@ class Places(Protocol):
 
 
 class Cluster:
-    """Belongs to one event loop."""
+    """Belongs to the event loop of its engine."""
 
     def __init__(
         self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnGone

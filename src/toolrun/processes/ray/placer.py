@@ -55,7 +55,7 @@ class _Placed:
 
 
 class Placer:
-    """Belongs to one event loop."""
+    """Places replicas, for one gateway: its process has one event loop."""
 
     def __init__(self, settings: dict[str, Any], answers: int) -> None:
         self._settings = settings

@@ -38,7 +38,7 @@ OpenCluster: TypeAlias = Callable[[ClusterSettings, Mapping[str, str], str, OnGo
 
 
 class RayEngine:
-    """Starts processes on the nodes of a cluster. Belongs to one event loop."""
+    """Starts processes on the nodes of a cluster. While it has workers, it belongs to their event loop."""
 
     def __init__(
         self, settings: ClusterSettings, environ: Mapping[str, str], open_cluster: OpenCluster = Cluster
@@ -59,6 +59,7 @@ class RayEngine:
         self._cluster = open_cluster(settings, environ, self._identity.certificate, self._actor_gone)
         self._workers: dict[str, RayWorker] = {}
         """Those that are there, by the name of their replica."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._avoided: dict[str, float] = {}
         """Nodes, and until when they are avoided."""
         self._status = StatusFile()
@@ -82,6 +83,9 @@ class RayEngine:
 
     async def place(self, recipe: Recipe, on_progress: Callable[[str], None]) -> ProcessSpec:
         """A replica in which everything is ready. Raises OSError or CallError."""
+        loop = asyncio.get_running_loop()
+        assert not self._workers or self._loop is loop, "the workers of an engine belong to one event loop"
+        self._loop = loop
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 worker = await self._place(recipe, on_progress)

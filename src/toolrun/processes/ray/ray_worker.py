@@ -63,7 +63,7 @@ class NodeError(OSError):
 
 
 class RayWorker(asyncio.Protocol):
-    """Belongs to one event loop."""
+    """Belongs to the event loop that connected it."""
 
     def __init__(self, seat: Seat, lease: float, on_silent: Callable[[RayWorker], None]) -> None:
         """`on_silent` is told once, when nothing is heard of the replica any more."""

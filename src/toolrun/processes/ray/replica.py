@@ -51,7 +51,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Replica:
-    """One worker and its gateway. Belongs to one event loop."""
+    """One worker and its gateway. Its process has one event loop."""
 
     def __init__(self, make: Make, lease: float) -> None:
         self._make = make

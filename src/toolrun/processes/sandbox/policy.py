@@ -33,7 +33,6 @@ from toolrun.errors import SideEffects, UnavailableError
 STANDARD: Final = "standard"
 STRICT: Final = "strict"
 OFF: Final = "off"
-LEVELS: Final = (STANDARD, STRICT, OFF)
 _MAX_LINKS: Final = 40
 
 
