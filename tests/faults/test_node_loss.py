@@ -182,15 +182,15 @@ async def test_an_environment_that_cannot_be_made_is_told_with_its_node(world: W
 async def test_nobody_but_the_gateway_is_let_in_not_even_before_it(world: World) -> None:
     engine = world.engine
     assert isinstance(engine, RayEngine)
-    seat = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
+    location = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
     stranger = new_identity()
     anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with_own = stranger.client_context(stranger.certificate)
     for context in (anonymous, with_own):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         with pytest.raises((OSError, EOFError)):  # asyncio.IncompleteReadError is the latter
-            await read_one(context, seat.port)
-    await read_one(engine._identity.client_context(seat.certificate), seat.port, seat.name)  # a beat
+            await read_one(context, location.port)
+    await read_one(engine._identity.client_context(location.certificate), location.port, location.name)  # a beat
 
 
 async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> None:

@@ -13,7 +13,7 @@ from faults_mcp.bench import Servers, Tools
 from real_servers.servers import Example, RealServer, process_of
 from toolrun import ErrorKind, SideEffects, ToolResult
 from toolrun.mcp.client.mcp_tool import McpTool
-from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.session import ListedTool
 from toolrun.tools.protocol import schema_of
 
 
@@ -58,7 +58,7 @@ async def test_what_is_refused_is_told(servers: Servers, server: RealServer) -> 
         assert server.good.tool in unknown.text
 
         # A tool that was listed once, and nobody said that it is gone.
-        listed = Listed("gone", "Was here.", {"type": "object"})
+        listed = ListedTool("gone", "Was here.", {"type": "object"})
         tools.runtime.manager.add(McpTool(tools.server(server.name), listed, "gone"))
         gone = await call(tools, Example("gone"))
         assert not gone.success

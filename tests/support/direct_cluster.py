@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolrun.processes.ray.actor import ReplicaActor
-from toolrun.processes.ray.cluster_client import ClusterSettings, OnGone, PlaceError
-from toolrun.processes.ray.ray_worker import Seat
+from toolrun.processes.ray.cluster_client import ClusterSettings, OnReplicaEnd, PlaceError
+from toolrun.processes.ray.ray_worker import ReplicaLocation
 from toolrun.version import __version__
 
 
@@ -105,7 +105,7 @@ class DirectCluster:
     opened: DirectCluster
 
     def __init__(
-        self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnGone
+        self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnReplicaEnd
     ) -> None:
         self.settings = settings
         self.places: list[Place] = []
@@ -121,7 +121,7 @@ class DirectCluster:
         """Say nothing of the ends of actors any more: the head cannot know."""
         self._tells = False
 
-    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> Seat:
+    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> ReplicaLocation:
         if self.failures:
             raise self.failures.pop(0)
         actor = await asyncio.to_thread(_Actor, program, self._certificate, self.settings.lease, __version__)
@@ -135,7 +135,7 @@ class DirectCluster:
         place = Place(name, f"node-{number}", actor, link, avoided=list(avoid), resources=dict(resources))
         self.places.append(place)
         threading.Thread(target=self._watch, args=(number, actor), name="direct-cluster", daemon=True).start()
-        return Seat(number, place.node, "127.0.0.1", link.port, opened["name"], opened["certificate"])
+        return ReplicaLocation(number, place.node, "127.0.0.1", link.port, opened["name"], opened["certificate"])
 
     def _watch(self, number: str, actor: _Actor) -> None:
         how = actor.wait()

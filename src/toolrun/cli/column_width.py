@@ -21,8 +21,8 @@ _CUT: Final = 5
 _LEAST: Final = 3
 
 
-class Needs(NamedTuple):
-    """What a column needs."""
+class Measurement(NamedTuple):
+    """The columns that the cells of a column take."""
 
     whole: int
     word: int
@@ -31,14 +31,16 @@ class Needs(NamedTuple):
     cuts: bool = False
 
 
-def needs(cells: Iterable[str], measure: Callable[[str], int], *, wraps: bool = False, cuts: bool = False) -> Needs:
+def measured(
+    cells: Iterable[str], measure: Callable[[str], int], *, wraps: bool = False, cuts: bool = False
+) -> Measurement:
     """`measure` tells how wide a text is on the terminal."""
     cells = list(cells)
     words = (min(measure(word), _WORD) for cell in cells for word in cell.split())
-    return Needs(max(map(measure, cells), default=0), max(words, default=0), wraps, cuts)
+    return Measurement(max(map(measure, cells), default=0), max(words, default=0), wraps, cuts)
 
 
-def fit(columns: Sequence[Needs], room: int) -> tuple[list[int], int]:
+def fit(columns: Sequence[Measurement], room: int) -> tuple[list[int], int]:
     """The widths, and the gap between two columns."""
     needed, left = [it.whole for it in columns], 0
     for gap in (WIDE_GAP, NARROW_GAP):
@@ -51,7 +53,7 @@ def fit(columns: Sequence[Needs], room: int) -> tuple[list[int], int]:
     return [max(1, min(it, _LEAST)) for it in needed], NARROW_GAP
 
 
-def _hopes(columns: Sequence[Needs]) -> Iterator[list[int]]:
+def _hopes(columns: Sequence[Measurement]) -> Iterator[list[int]]:
     """What each column has at least."""
     soft = [min(it.whole, _CUT if it.cuts else _WRAPPED) for it in columns]
     gives_way = [it.wraps or it.cuts for it in columns]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 import click
 
-from toolrun.cli.column_width import fit, needs
+from toolrun.cli.column_width import fit, measured
 from toolrun.cli.exit import READER_GONE
 from toolrun.cli.held_output import held_output
 from toolrun.cli.wrapped_line import columns_of
@@ -92,7 +92,7 @@ class Output:
         cells = [[terminal_safe(row[place]) for row in rows] for place in range(len(columns))]
         heads = [column.title if is_first else " " * width for column, width in zip(columns, above, strict=True)]
         needed = [
-            needs([head, *texts], cell_len, wraps=column.wraps, cuts=column.cuts)
+            measured([head, *texts], cell_len, wraps=column.wraps, cuts=column.cuts)
             for column, head, texts in zip(columns, heads, cells, strict=True)
         ]
         widths, gap = fit(needed, columns_of(self._stream.fileno()))

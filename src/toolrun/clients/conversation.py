@@ -20,7 +20,14 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.messages.utils import message_chunk_to_message
 
 from toolrun.clients.foreign_message import read_messages
-from toolrun.clients.message_content import Content, Shown, cleaned_answer, cleaned_result, cleaned_text, cleaned_words
+from toolrun.clients.message_content import (
+    Audience,
+    Content,
+    cleaned_answer,
+    cleaned_result,
+    cleaned_text,
+    cleaned_words,
+)
 from toolrun.clients.sendable import kind_of, sendable_json
 from toolrun.logger import get_logger
 from toolrun.result import ToolCall
@@ -146,7 +153,7 @@ def repair_history(
 
     Content that only another provider understands (such as signed reasoning) is left out, too. Raises UsageError.
     """
-    shown = Shown(provider, wording)
+    shown = Audience(provider, wording)
     messages = read_messages(history)
     instructions = [message for message in messages if isinstance(message, SystemMessage)]
     rest = [message for message in messages if not isinstance(message, SystemMessage)]
@@ -176,7 +183,7 @@ def ensure_user_first(messages: list[BaseMessage], wording: Wording) -> list[Bas
     return [*messages[:first], HumanMessage(content=wording.no_beginning), *messages[first:]]
 
 
-def _repair_exchange(messages: Sequence[BaseMessage], shown: Shown, used_ids: set[str]) -> Iterable[BaseMessage]:
+def _repair_exchange(messages: Sequence[BaseMessage], shown: Audience, used_ids: set[str]) -> Iterable[BaseMessage]:
     """An answer of the model and all messages up to the next answer."""
     results = [message for message in messages if isinstance(message, ToolMessage)]
     first = messages[0] if isinstance(messages[0], AIMessage) else None
@@ -236,5 +243,5 @@ def question_message(question: str | BaseMessage, provider: Provider, wording: W
     message = HumanMessage(content=question) if isinstance(question, str) else question
     if not isinstance(message, HumanMessage):
         message = HumanMessage(content=cleaned_text(message.content))
-    message = cleaned_words(message, Shown(provider, wording))
+    message = cleaned_words(message, Audience(provider, wording))
     return message if message.content else HumanMessage(content=wording.no_question)

@@ -35,7 +35,7 @@ _UNSENT: Final = frozenset({"tool_calls", "function_call", "audio", "name"})
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Audience:
     """Who is shown the content, and the words for what they cannot be shown."""
 
     provider: Provider
@@ -62,7 +62,7 @@ def cleaned_answer(message: AIMessage) -> AIMessage:
     return _updated(message, content=content, additional_kwargs=more, name=_sendable_name(message.name))
 
 
-def cleaned_words(message: BaseMessage, shown: Shown) -> BaseMessage:
+def cleaned_words(message: BaseMessage, shown: Audience) -> BaseMessage:
     """A message of the user or with instructions. Its content is empty if it says nothing."""
     if isinstance(message.content, str):
         content: Content = "" if message.content.isspace() else sendable_text(message.content)
@@ -78,7 +78,7 @@ def _sendable_name(name: str | None) -> str | None:
     return name if name and re.fullmatch("[A-Za-z0-9_-]{1,64}", name) else None
 
 
-def cleaned_result(message: ToolMessage, shown: Shown) -> tuple[ToolMessage, list[dict[str, Any]]]:
+def cleaned_result(message: ToolMessage, shown: Audience) -> tuple[ToolMessage, list[dict[str, Any]]]:
     """The result of a call, and the images that must follow in a message of the user."""
     message = _updated(message, name=_sendable_name(message.name), additional_kwargs={})
     if isinstance(message.content, str):
@@ -123,7 +123,7 @@ def _as_text(block: dict[Any, Any]) -> dict[Any, Any]:
     return dict(block) if isinstance(text, str) and is_sendable(block) else _text_block(str(text))
 
 
-def _shown_block(block: str | dict[Any, Any], shown: Shown, is_text_only: bool) -> dict[Any, Any]:
+def _shown_block(block: str | dict[Any, Any], shown: Audience, is_text_only: bool) -> dict[Any, Any]:
     """A block of a user: text and images in LangChain's form, others if the provider takes them.
 
     `is_text_only`: instructions, which are text for every provider.
@@ -153,7 +153,7 @@ def _taken(kind: str, block: Mapping[Any, Any], provider: Provider) -> dict[Any,
     return cast(dict[Any, Any], sendable_json(block)) if provider.takes_urls else file_block(block)
 
 
-def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
+def _result_block(block: str | dict[Any, Any], shown: Audience) -> dict[str, Any]:
     if isinstance(block, str):
         return _text_block(block)
     if is_image(block):
@@ -161,7 +161,7 @@ def _result_block(block: str | dict[Any, Any], shown: Shown) -> dict[str, Any]:
     return _text_block(str(block["text"]) if block.get("type") == "text" else render([sendable_json(block)]))
 
 
-def _image(block: Mapping[str, Any], shown: Shown) -> dict[str, Any] | None:
+def _image(block: Mapping[str, Any], shown: Audience) -> dict[str, Any] | None:
     found = image_block(block, takes_urls=shown.provider.takes_urls)
     is_same = found is not None and block.items() >= found.items() and is_sendable(block) and not _signature(block)
     return None if found is None else dict(block) if is_same else dict(found)

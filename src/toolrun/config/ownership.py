@@ -28,7 +28,7 @@ _MAX_LINKS: Final = 40
 """As many as Linux follows."""
 
 
-class Reach(Enum):
+class PathRole(Enum):
     """How far a file or folder is from what was found, and so how much is asked of it."""
 
     ENTRY = auto()
@@ -41,7 +41,7 @@ class Reach(Enum):
     """A folder further up, which nobody may be able to replace everything in."""
 
 
-class Means(Enum):
+class ControlledBy(Enum):
     """Why somebody else decides what is in a file."""
 
     OWNER = auto()
@@ -69,22 +69,22 @@ class Fault:
     """What is wrong with a file that was found, or with a folder on the way to it."""
 
     place: Path
-    means: Means
+    controlled_by: ControlledBy
     status: os.stat_result
 
 
-def judge(status: os.stat_result, reach: Reach, user: User) -> Means | None:
+def judge(status: os.stat_result, role: PathRole, user: User) -> ControlledBy | None:
     """How somebody else decides what is there; None if nobody does. Pure."""
     mode = status.st_mode
-    if reach is not Reach.ABOVE and status.st_uid not in user.trusted:
-        return Means.OWNER
-    is_kept = mode & stat.S_ISVTX and reach in (Reach.FOLDER, Reach.ABOVE)
+    if role is not PathRole.ABOVE and status.st_uid not in user.trusted:
+        return ControlledBy.OWNER
+    is_kept = mode & stat.S_ISVTX and role in (PathRole.FOLDER, PathRole.ABOVE)
     if stat.S_ISLNK(mode) or is_kept:
         return None
     if mode & stat.S_IWOTH:
-        return Means.EVERYBODY
-    if mode & stat.S_IWGRP and reach is not Reach.ABOVE and not user.is_private_group(status.st_gid):
-        return Means.GROUP
+        return ControlledBy.EVERYBODY
+    if mode & stat.S_IWGRP and role is not PathRole.ABOVE and not user.is_private_group(status.st_gid):
+        return ControlledBy.GROUP
     return None
 
 
@@ -106,14 +106,14 @@ def find_fault(path: Path, user: User, root: Path | None = None) -> Fault | None
     for link in _chain(path):
         if user.is_safe(Path(os.path.realpath(link.parent), link.name)):
             continue
-        for place, reach in _places(link, root):
+        for place, role in _places(link, root):
             try:
-                status = place.stat() if reach is not Reach.ENTRY else place.lstat()
+                status = place.stat() if role is not PathRole.ENTRY else place.lstat()
             except OSError:
                 continue  # whoever reads the file says why it cannot be read
-            means = judge(status, reach, user)
-            if means is not None:
-                return Fault(place, means, status)
+            controlled_by = judge(status, role, user)
+            if controlled_by is not None:
+                return Fault(place, controlled_by, status)
     return None
 
 
@@ -166,7 +166,7 @@ def others_may_add(folder: Path, environ: Mapping[str, str]) -> bool:
     user = current_user(environ)
     if user is None or user.is_safe(Path(os.path.realpath(folder))):
         return False
-    return judge(folder.stat(), Reach.TOOL_FOLDER, user) is not None
+    return judge(folder.stat(), PathRole.TOOL_FOLDER, user) is not None
 
 
 def _chain(path: Path) -> Iterator[Path]:
@@ -178,19 +178,19 @@ def _chain(path: Path) -> Iterator[Path]:
         path = Path(os.path.realpath(path.parent)) / path.readlink()
 
 
-def _places(path: Path, root: Path | None) -> Iterator[tuple[Path, Reach]]:
+def _places(path: Path, root: Path | None) -> Iterator[tuple[Path, PathRole]]:
     """A file or link, the folders that it is in, and what is above them."""
-    yield path, Reach.ENTRY
+    yield path, PathRole.ENTRY
     folders = [path.parent]
     if root is not None and path.is_relative_to(root):
         folders += [it for it in path.parent.parents if it.is_relative_to(root)]
     for folder in folders:
         if folder.is_symlink():
-            yield folder, Reach.ENTRY
-        yield folder, Reach.FOLDER if root is None or folder != path.parent else Reach.TOOL_FOLDER
+            yield folder, PathRole.ENTRY
+        yield folder, PathRole.FOLDER if root is None or folder != path.parent else PathRole.TOOL_FOLDER
     for folder in folders:
         for above in Path(os.path.realpath(folder)).parents:
-            yield above, Reach.ABOVE
+            yield above, PathRole.ABOVE
 
 
 def _is_private_group(gid: int, uids: set[int]) -> bool:
@@ -219,18 +219,18 @@ def _words(fault: Fault, path: Path, user: User) -> str:
     mode = fault.status.st_mode
     kind = "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "file"
     what = "it" if fault.place == path else f"the {kind} {fault.place}"
-    if fault.means is Means.OWNER:
+    if fault.controlled_by is ControlledBy.OWNER:
         return f"{what} belongs to {_user(fault.status.st_uid)}, and you are {_user(user.uid)}"
-    who = "everybody" if fault.means is Means.EVERYBODY else f"the group {_group(fault.status.st_gid)}"
+    who = "everybody" if fault.controlled_by is ControlledBy.EVERYBODY else f"the group {_group(fault.status.st_gid)}"
     return f"{who} may write to {what}"
 
 
 def _mend(fault: Fault, user: User) -> str:
     """The command that takes it from others."""
     place = _quoted(fault.place)
-    if fault.means is Means.OWNER:
+    if fault.controlled_by is ControlledBy.OWNER:
         return f"chown {'-h ' if stat.S_ISLNK(fault.status.st_mode) else ''}{user.uid} {place}"
-    return f"chmod {'o' if fault.means is Means.EVERYBODY else 'g'}-w {place}"
+    return f"chmod {'o' if fault.controlled_by is ControlledBy.EVERYBODY else 'g'}-w {place}"
 
 
 def _user(uid: int) -> str:

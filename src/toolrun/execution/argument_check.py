@@ -23,7 +23,7 @@ from toolrun.tools.context import Call
 from toolrun.tools.function import FunctionTool
 
 if TYPE_CHECKING:
-    from toolrun.schema.arguments import Checked, Named
+    from toolrun.schema.arguments import Checked, NamedArguments
     from toolrun.schema.explain import Problem
 
 logger = get_logger("toolrun")
@@ -115,7 +115,7 @@ async def _check(prepared: PreparedTool, call: Call, state: LoopState) -> Checke
 
 async def _prepared_in_thread(
     prepared: PreparedTool, call: Call, state: LoopState
-) -> tuple[Named, list[str]] | Problem:
+) -> tuple[NamedArguments, list[str]] | Problem:
     body = start_thread(prepared.name, lambda _: _prepare(prepared, call), call, state)
     try:
         value, error = body if isinstance(body, tuple) else await body.outcome
@@ -125,10 +125,10 @@ async def _prepared_in_thread(
         raise
     if error is not None:
         raise error
-    return cast("tuple[Named, list[str]] | Problem", value)
+    return cast("tuple[NamedArguments, list[str]] | Problem", value)
 
 
-def _prepare(prepared: PreparedTool, call: Call) -> tuple[Named, list[str]] | Problem:
+def _prepare(prepared: PreparedTool, call: Call) -> tuple[NamedArguments, list[str]] | Problem:
     """The arguments under the names of the schema, and as text for the process; none if they need no process."""
     from toolrun.schema import remote_check
     from toolrun.schema.arguments import TOO_LARGE

@@ -81,7 +81,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedArguments:
     """Arguments as an object of plain JSON values, under the names of the schema as far as it knows them."""
 
     arguments: dict[str, JSON]
@@ -162,13 +162,13 @@ class ArgumentSchema:
 
     def find_names(
         self, arguments: object, rename: Rename | None = None, tool_names: Collection[str] = ()
-    ) -> Named | Problem:
+    ) -> NamedArguments | Problem:
         """The first half of `check`. Whatever the arguments are, no step of it takes long: it may run in a thread."""
         given, read = _read(arguments, self.names)
         if isinstance(given, Problem):
             return given
         given, names, changes = self._find_names(given, rename, tool_names)
-        return Named(given, (*read, *changes), names)
+        return NamedArguments(given, (*read, *changes), names)
 
     def check_named(self, given: dict[str, JSON], strict: bool) -> Checked:
         """The second half of `check`, for which the validator is asked."""
@@ -267,7 +267,7 @@ class ArgumentSchema:
         return tuple(found) or (_UNFIT,)
 
 
-def with_names(checked: Checked, named: Named) -> Checked:
+def with_names(checked: Checked, named: NamedArguments) -> Checked:
     """Both halves of a check."""
     if not named.repairs and not named.renamed:
         return checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolrun.cli.column_width import NARROW_GAP, WIDE_GAP, fit, needs
+from toolrun.cli.column_width import NARROW_GAP, WIDE_GAP, fit, measured
 
 
 @pytest.mark.parametrize(
@@ -22,16 +22,20 @@ from toolrun.cli.column_width import NARROW_GAP, WIDE_GAP, fit, needs
     ],
 )
 def test_the_columns_that_lose_least_by_it_give_way_first(room: int, widths: list[int], gap: int) -> None:
-    columns = [needs(["a_tool_abc"], len), needs(["1234 (25%)"], len), needs(["a few of words"], len, wraps=True)]
+    columns = [
+        measured(["a_tool_abc"], len),
+        measured(["1234 (25%)"], len),
+        measured(["a few of words"], len, wraps=True),
+    ]
     assert fit(columns, room) == (widths, gap)
 
 
 def test_what_is_cut_gives_way_before_anything_is_folded() -> None:
-    columns = [needs(["some words"], len), needs(["x" * 60], len, cuts=True), needs(["short"], len, cuts=True)]
+    columns = [measured(["some words"], len), measured(["x" * 60], len, cuts=True), measured(["short"], len, cuts=True)]
     assert fit(columns, 40) == ([10, 21, 5], NARROW_GAP)
     assert fit(columns, 24) == ([10, 5, 5], NARROW_GAP)
     assert fit(columns, 23) == ([7, 7, 5], NARROW_GAP)
 
 
 def test_a_word_that_is_very_long_is_folded() -> None:
-    assert fit([needs(["x" * 50], len), needs(["some text"], len, wraps=True)], 40) == ([29, 9], NARROW_GAP)
+    assert fit([measured(["x" * 50], len), measured(["some text"], len, wraps=True)], 40) == ([29, 9], NARROW_GAP)

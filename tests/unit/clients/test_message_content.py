@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from toolrun.clients.message_content import Shown, cleaned_words
+from toolrun.clients.message_content import Audience, cleaned_words
 from toolrun.clients.provider import _BY_PACKAGE
 from toolrun.clients.wording import Wording
 
@@ -25,7 +25,7 @@ FETCHING = ["langchain_google_genai", "langchain_google_vertexai"]
     ],
 )
 def test_no_package_gets_an_address_that_it_would_fetch_from_this_machine(package: str, block: dict[str, Any]) -> None:
-    shown = Shown(_BY_PACKAGE[package], Wording.load())
+    shown = Audience(_BY_PACKAGE[package], Wording.load())
     content = cleaned_words(HumanMessage([block]), shown).content
     assert isinstance(content, list)
     [sent] = content

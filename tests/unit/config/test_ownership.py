@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolrun.config.load import find_config, load_config
-from toolrun.config.ownership import Means, Reach, User, check_found, current_user, find_fault, judge, refusal
+from toolrun.config.ownership import ControlledBy, PathRole, User, check_found, current_user, find_fault, judge, refusal
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
 
@@ -30,33 +30,35 @@ def status(mode: int, uid: int = 1000, gid: int = SHARED) -> os.stat_result:
 
 
 @pytest.mark.parametrize(
-    ("mode", "uid", "gid", "reach", "means"),
+    ("mode", "uid", "gid", "role", "controlled_by"),
     [
-        (REGULAR | 0o644, 1000, SHARED, Reach.ENTRY, None),
-        (REGULAR | 0o644, 0, SHARED, Reach.ENTRY, None),
-        (REGULAR | 0o644, STRANGER, SHARED, Reach.ENTRY, Means.OWNER),
-        (REGULAR | 0o666, 1000, SHARED, Reach.ENTRY, Means.EVERYBODY),
-        (REGULAR | 0o664, 1000, SHARED, Reach.ENTRY, Means.GROUP),
-        (REGULAR | 0o664, 1000, PRIVATE, Reach.ENTRY, None),
-        (LINK | 0o777, 1000, SHARED, Reach.ENTRY, None),
-        (LINK | 0o777, STRANGER, SHARED, Reach.ENTRY, Means.OWNER),
-        (FOLDER | 0o755, 1000, SHARED, Reach.FOLDER, None),
-        (FOLDER | 0o755, STRANGER, SHARED, Reach.FOLDER, Means.OWNER),
-        (FOLDER | 0o777, 0, SHARED, Reach.FOLDER, Means.EVERYBODY),
-        (FOLDER | 0o777 | STICKY, 0, SHARED, Reach.FOLDER, None),
-        (FOLDER | 0o777 | STICKY, STRANGER, SHARED, Reach.FOLDER, Means.OWNER),
-        (FOLDER | 0o777 | STICKY, 0, SHARED, Reach.TOOL_FOLDER, Means.EVERYBODY),
-        (FOLDER | 0o775, 1000, SHARED, Reach.FOLDER, Means.GROUP),
-        (FOLDER | 0o775, 1000, PRIVATE, Reach.FOLDER, None),
-        (FOLDER | 0o775 | STICKY, 1000, SHARED, Reach.TOOL_FOLDER, Means.GROUP),
-        (FOLDER | 0o755, STRANGER, SHARED, Reach.ABOVE, None),
-        (FOLDER | 0o775, 0, SHARED, Reach.ABOVE, None),
-        (FOLDER | 0o777, 0, SHARED, Reach.ABOVE, Means.EVERYBODY),
-        (FOLDER | 0o777 | STICKY, 0, SHARED, Reach.ABOVE, None),
+        (REGULAR | 0o644, 1000, SHARED, PathRole.ENTRY, None),
+        (REGULAR | 0o644, 0, SHARED, PathRole.ENTRY, None),
+        (REGULAR | 0o644, STRANGER, SHARED, PathRole.ENTRY, ControlledBy.OWNER),
+        (REGULAR | 0o666, 1000, SHARED, PathRole.ENTRY, ControlledBy.EVERYBODY),
+        (REGULAR | 0o664, 1000, SHARED, PathRole.ENTRY, ControlledBy.GROUP),
+        (REGULAR | 0o664, 1000, PRIVATE, PathRole.ENTRY, None),
+        (LINK | 0o777, 1000, SHARED, PathRole.ENTRY, None),
+        (LINK | 0o777, STRANGER, SHARED, PathRole.ENTRY, ControlledBy.OWNER),
+        (FOLDER | 0o755, 1000, SHARED, PathRole.FOLDER, None),
+        (FOLDER | 0o755, STRANGER, SHARED, PathRole.FOLDER, ControlledBy.OWNER),
+        (FOLDER | 0o777, 0, SHARED, PathRole.FOLDER, ControlledBy.EVERYBODY),
+        (FOLDER | 0o777 | STICKY, 0, SHARED, PathRole.FOLDER, None),
+        (FOLDER | 0o777 | STICKY, STRANGER, SHARED, PathRole.FOLDER, ControlledBy.OWNER),
+        (FOLDER | 0o777 | STICKY, 0, SHARED, PathRole.TOOL_FOLDER, ControlledBy.EVERYBODY),
+        (FOLDER | 0o775, 1000, SHARED, PathRole.FOLDER, ControlledBy.GROUP),
+        (FOLDER | 0o775, 1000, PRIVATE, PathRole.FOLDER, None),
+        (FOLDER | 0o775 | STICKY, 1000, SHARED, PathRole.TOOL_FOLDER, ControlledBy.GROUP),
+        (FOLDER | 0o755, STRANGER, SHARED, PathRole.ABOVE, None),
+        (FOLDER | 0o775, 0, SHARED, PathRole.ABOVE, None),
+        (FOLDER | 0o777, 0, SHARED, PathRole.ABOVE, ControlledBy.EVERYBODY),
+        (FOLDER | 0o777 | STICKY, 0, SHARED, PathRole.ABOVE, None),
     ],
 )
-def test_who_decides_what_is_in_a_file(mode: int, uid: int, gid: int, reach: Reach, means: Means | None) -> None:
-    assert judge(status(mode, uid, gid), reach, user()) is means
+def test_who_decides_what_is_in_a_file(
+    mode: int, uid: int, gid: int, role: PathRole, controlled_by: ControlledBy | None
+) -> None:
+    assert judge(status(mode, uid, gid), role, user()) is controlled_by
 
 
 @pytest.fixture
@@ -72,9 +74,9 @@ def project(tmp_path: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def faulty(path: Path, who: User, root: Path | None = None) -> tuple[Path, Means] | None:
+def faulty(path: Path, who: User, root: Path | None = None) -> tuple[Path, ControlledBy] | None:
     fault = find_fault(path, who, root)
-    return None if fault is None else (fault.place, fault.means)
+    return None if fault is None else (fault.place, fault.controlled_by)
 
 
 def test_what_is_ones_own_is_used(project: Path) -> None:
@@ -85,13 +87,13 @@ def test_what_is_ones_own_is_used(project: Path) -> None:
 
 @pytest.mark.skipif(ME == 0, reason="root's files are everybody's to trust")
 def test_the_file_of_another_user_is_refused(project: Path) -> None:
-    assert faulty(project / "toolrun.toml", user(STRANGER)) == (project / "toolrun.toml", Means.OWNER)
+    assert faulty(project / "toolrun.toml", user(STRANGER)) == (project / "toolrun.toml", ControlledBy.OWNER)
 
 
 @pytest.mark.parametrize("folder", ["tools/deep", "tools", "."])
 def test_no_folder_between_the_configuration_and_a_tool_is_open_to_others(folder: str, project: Path) -> None:
     (project / folder).chmod(0o777)
-    assert faulty(project / "tools/deep/two.py", user(ME), project) == (project / folder, Means.EVERYBODY)
+    assert faulty(project / "tools/deep/two.py", user(ME), project) == (project / folder, ControlledBy.EVERYBODY)
 
 
 def test_in_a_sticky_folder_a_configuration_is_used_and_a_tool_is_not(project: Path) -> None:
@@ -100,14 +102,14 @@ def test_in_a_sticky_folder_a_configuration_is_used_and_a_tool_is_not(project: P
     for folder in (project, project / "tools"):
         folder.chmod(0o1777)
     assert faulty(project / "toolrun.toml", me) is None
-    assert faulty(project / "tools" / "one.py", me, project) == (project / "tools", Means.EVERYBODY)
+    assert faulty(project / "tools" / "one.py", me, project) == (project / "tools", ControlledBy.EVERYBODY)
     assert faulty(project / "tools" / "deep" / "two.py", me, project) is None
 
 
 def test_a_folder_further_up_in_which_everybody_can_rename_is_refused(project: Path) -> None:
     above = project.parent
     above.chmod(0o777)
-    assert faulty(project / "toolrun.toml", user(ME)) == (above, Means.EVERYBODY)
+    assert faulty(project / "toolrun.toml", user(ME)) == (above, ControlledBy.EVERYBODY)
     above.chmod(0o1777)
     assert faulty(project / "toolrun.toml", user(ME)) is None
 
@@ -123,10 +125,10 @@ def test_of_a_link_both_ends_are_looked_at(project: Path, tmp_path: Path) -> Non
     elsewhere.chmod(0o777)
     found = faulty(project / "toolrun.toml", user(ME))
     assert found is not None
-    assert (found[0].resolve(), found[1]) == (elsewhere, Means.EVERYBODY)
+    assert (found[0].resolve(), found[1]) == (elsewhere, ControlledBy.EVERYBODY)
     elsewhere.chmod(0o755)
     (elsewhere / "real.toml").chmod(0o666)
-    assert faulty(project / "toolrun.toml", user(ME)) == (elsewhere / "real.toml", Means.EVERYBODY)
+    assert faulty(project / "toolrun.toml", user(ME)) == (elsewhere / "real.toml", ControlledBy.EVERYBODY)
 
 
 def test_a_link_to_a_folder_of_tools_leads_to_the_same_check(project: Path, tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ def test_a_link_to_a_folder_of_tools_leads_to_the_same_check(project: Path, tmp_
     (project / "more").symlink_to(shared)
     assert faulty(project / "more" / "three.py", user(ME), project) is None
     shared.chmod(0o777)
-    assert faulty(project / "more" / "three.py", user(ME), project) == (project / "more", Means.EVERYBODY)
+    assert faulty(project / "more" / "three.py", user(ME), project) == (project / "more", ControlledBy.EVERYBODY)
 
 
 def test_a_link_that_leads_to_itself_ends(project: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_safe_directory_says_nothing_of_where_its_links_lead(project: Path, tm
     (elsewhere / "four.py").chmod(0o666)
     (project / "tools" / "four.py").symlink_to(elsewhere / "four.py")
     found = faulty(project / "tools" / "four.py", user(ME, safe=(project,)), project)
-    assert found == (elsewhere / "four.py", Means.EVERYBODY)
+    assert found == (elsewhere / "four.py", ControlledBy.EVERYBODY)
 
 
 def test_who_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

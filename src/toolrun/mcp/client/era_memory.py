@@ -28,7 +28,7 @@ _WRITING: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedServer:
     version: str
     """Of the protocol."""
     info: str
@@ -43,14 +43,14 @@ class EraMemory:
         target = [str(root), settings.command, *settings.args, settings.cwd, settings.url, settings.transport]
         self._key = hashlib.sha256(dumps(target)).hexdigest()[:32]
 
-    def recall(self) -> Remembered | None:
+    def recall(self) -> RememberedServer | None:
         entry = self._read().get(self._key)
         match entry:
             case {"toolrun": str() as toolrun, "version": str() as version, "info": str() as info}:
-                return Remembered(version, info) if toolrun == __version__ else None
+                return RememberedServer(version, info) if toolrun == __version__ else None
         return None
 
-    def remember(self, found: Remembered) -> None:
+    def remember(self, found: RememberedServer) -> None:
         with _WRITING:
             if self.recall() != found:
                 self._write({"toolrun": __version__, "version": found.version, "info": found.info})

@@ -18,7 +18,7 @@ from toolrun.errors import DefinitionError
 from toolrun.json import JSON
 from toolrun.mcp.client.channel import Server
 from toolrun.mcp.client.mcp_tool import McpTool
-from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.session import ListedTool
 from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.client.tool_review import review_tools
 from toolrun.mcp.tool_names import PROVIDERS, name_tools, owner_of, settings_names
@@ -57,12 +57,12 @@ class McpSource:
         self._manager = manager
         self._server_names = [*servers, *(name for name in reserved if name not in servers)]
         self._engine = LocalEngine()
-        self._listed: dict[str, dict[str, Listed]] = {}
+        self._listed: dict[str, dict[str, ListedTool]] = {}
         self._tools: dict[str, McpTool] = {}
         """Our tools in the manager, by their names there."""
         self.held: dict[str, McpTool] = {}
         """Tools that are not in the manager because they are not the ones that were agreed to, by their names here."""
-        self._refused: dict[str, Listed] = {}
+        self._refused: dict[str, ListedTool] = {}
         """Tools that the manager rejected, so that each is reported once."""
         self._is_open = False
         self._began = monotonic()
@@ -161,12 +161,12 @@ class McpSource:
         self._announce()
         self._claim_names()
 
-    def _review(self, server: Server, listed: list[Listed]) -> list[Listed]:
+    def _review(self, server: Server, listed: list[ListedTool]) -> list[ListedTool]:
         """Runs in a thread."""
         wanted = [tool for tool in listed if _is_wanted(tool.name, server.settings)]
         return review_tools(server, wanted, self._config.trust.max_description, self._pins, self._redactor)
 
-    def _on_listed(self, supervisor: Supervisor, listed: list[Listed]) -> None:
+    def _on_listed(self, supervisor: Supervisor, listed: list[ListedTool]) -> None:
         self._listed[supervisor.name] = {tool.name: tool for tool in listed}
         if self._is_open:
             self._update()
@@ -195,7 +195,7 @@ class McpSource:
         if self.changes:
             self._run_beside("watch", self._watch_for_acceptance)
 
-    def _add(self, supervisor: Supervisor, listed: Listed, name: str) -> None:
+    def _add(self, supervisor: Supervisor, listed: ListedTool, name: str) -> None:
         settings = self._settings(supervisor.name, listed.name)
         is_off = any(not it.enabled for it in settings)
         if is_off or name in self._tools or self._refused.get(name) == listed:

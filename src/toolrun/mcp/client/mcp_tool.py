@@ -27,7 +27,7 @@ from toolrun.mcp.client.json_rpc import (
 )
 from toolrun.mcp.client.known_parameters import known_parameters
 from toolrun.mcp.client.parameter_names import rename
-from toolrun.mcp.client.session import Listed, Session
+from toolrun.mcp.client.session import ListedTool, Session
 from toolrun.mcp.client.supervisor import Supervisor
 from toolrun.mcp.output_check import OutputSchema, broken_promise
 from toolrun.result import Content, Large
@@ -70,7 +70,9 @@ class McpTool:
         "title",
     )
 
-    def __init__(self, supervisor: Supervisor, listed: Listed, name: str, settings: ToolSettings = _DEFAULTS) -> None:
+    def __init__(
+        self, supervisor: Supervisor, listed: ListedTool, name: str, settings: ToolSettings = _DEFAULTS
+    ) -> None:
         """`name` is its name in toolrun, which may change; the server may know it by another."""
         server = supervisor.server.settings
         self.name = name
@@ -241,7 +243,7 @@ class McpTool:
         return kind(f"The MCP server '{name}' answered {error.summary}", side_effects=SideEffects.UNKNOWN)
 
 
-def _promise(listed: Listed) -> OutputSchema | None:
+def _promise(listed: ListedTool) -> OutputSchema | None:
     if listed.output_schema is None:
         return None
     try:

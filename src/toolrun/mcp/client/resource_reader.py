@@ -24,7 +24,7 @@ _INTERNAL_ERROR: Final = -32603
 _MAX_PAGES: Final = 100
 _TEXTS: Final = ("name", "title", "description")
 
-Named = list[tuple[str, dict[str, Any]]]
+Entries = list[tuple[str, dict[str, Any]]]
 """Things that servers list, each with the name of its server."""
 
 
@@ -53,11 +53,11 @@ class ResourceReader:
         """The answer of a server to `resources/read`. Raises ForwardedError."""
         return await self._request(self._find(server), "resources/read", {"uri": uri})
 
-    async def list_resources(self) -> Named:
+    async def list_resources(self) -> Entries:
         """All resources. A server that fails is left out."""
         return await self._list_all("resources/list", "resources")
 
-    async def list_templates(self) -> Named:
+    async def list_templates(self) -> Entries:
         """All templates of resources. A server that fails is left out."""
         return await self._list_all("resources/templates/list", "resourceTemplates")
 
@@ -81,7 +81,7 @@ class ResourceReader:
         for supervisor in self._supervisors:
             supervisor.on_updated = partial(tell, supervisor.name)
 
-    async def _list_all(self, method: str, key: str) -> Named:
+    async def _list_all(self, method: str, key: str) -> Entries:
         found = await asyncio.gather(*(self._list(it, method, key) for it in self._supervisors))
         named = zip(self._supervisors, found, strict=True)
         return [(supervisor.name, self._cleaned(one)) for supervisor, part in named for one in part]

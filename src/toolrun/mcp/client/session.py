@@ -54,7 +54,7 @@ _LISTEN_AGAIN: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedTool:
     """A tool as its server lists it."""
 
     name: str
@@ -70,7 +70,7 @@ class Listed:
     """Whether the description is the server's own."""
     more: dict[str, Any] | None = None
     """What else is listed of it: `execution`, keys of vendors and of later versions of the protocol."""
-    as_said: Listed | None = None
+    as_said: ListedTool | None = None
     """The same with the characters that were removed from it for models, if there were any."""
     definition: str = ""
     """Hash of all that the server said, and of its command or address."""
@@ -134,8 +134,8 @@ class Session:
             else:
                 await self._shake_hands(discovery, is_stateless)
 
-    async def list_tools(self) -> list[Listed]:
-        tools: dict[str, Listed] = {}
+    async def list_tools(self) -> list[ListedTool]:
+        tools: dict[str, ListedTool] = {}
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             try:
@@ -321,7 +321,7 @@ class Session:
     async def _request(self, method: str, params: dict[str, Any], *, request_id: str | None = None) -> Result:
         return await self.channel.request(method, {**params, **self._envelope} or None, request_id=request_id)
 
-    def _add(self, entry: object, tools: dict[str, Listed]) -> None:
+    def _add(self, entry: object, tools: dict[str, ListedTool]) -> None:
         tool, fault = read_tool(entry, self.name)
         if tool is None:
             logger.warning("MCP server '%s' lists a tool that cannot be used: %s", self.name, fault)
@@ -331,7 +331,7 @@ class Session:
             tools[tool.name] = tool
 
 
-def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
+def read_tool(entry: object, server: str) -> tuple[ListedTool | None, str]:
     """The tool that an entry of `tools/list` describes, or why it cannot be used. Missing texts are made up."""
     if not _is_map(entry):
         return None, f"{entry!r:.100} is not a tool definition"
@@ -350,7 +350,7 @@ def read_tool(entry: object, server: str) -> tuple[Listed | None, str]:
         title = annotations.get("title") if _is_map(annotations) else None
     is_described = isinstance(description, str) and bool(description.strip())
     text = description if is_described else title
-    return Listed(
+    return ListedTool(
         name=name,
         description=text if isinstance(text, str) and text.strip() else f"The tool '{name}' of the server '{server}'.",
         schema={"type": "object", **schema},

@@ -22,9 +22,9 @@ from toolrun.errors import CallError, SideEffects, UnavailableError
 from toolrun.extra import missing
 from toolrun.logger import Indented, get_logger
 from toolrun.mcp.client.channel import Channel, Handlers, Server
-from toolrun.mcp.client.era_memory import EraMemory, Remembered
+from toolrun.mcp.client.era_memory import EraMemory, RememberedServer
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Params, RpcError
-from toolrun.mcp.client.session import MODERN, Listed, Session, WantedUpdates, answer
+from toolrun.mcp.client.session import MODERN, ListedTool, Session, WantedUpdates, answer
 from toolrun.mcp.client.session_end import end_task, loss_of, task_in_block
 from toolrun.mcp.client.stdio_channel import open_stdio
 from toolrun.text import section
@@ -43,7 +43,7 @@ it may take `discover_timeout` to answer."""
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
-def _as_listed(_: Server, tools: list[Listed]) -> list[Listed]:
+def _as_listed(_: Server, tools: list[ListedTool]) -> list[ListedTool]:
     return tools
 
 
@@ -64,9 +64,9 @@ class Supervisor:
     def __init__(
         self,
         server: Server,
-        on_listed: Callable[[Supervisor, list[Listed]], None],
+        on_listed: Callable[[Supervisor, list[ListedTool]], None],
         survivors: Callable[[], str],
-        review: Callable[[Server, list[Listed]], list[Listed]] = _as_listed,
+        review: Callable[[Server, list[ListedTool]], list[ListedTool]] = _as_listed,
     ) -> None:
         """`on_listed` gets the tools whenever the server lists them; `survivors` says what works without it.
 
@@ -272,7 +272,7 @@ class Supervisor:
             await asyncio.to_thread(self._memory.forget)  # another version of the server: it may have learned more
         else:
             version = MODERN if session.speaks_modern else session.version
-            await asyncio.to_thread(self._memory.remember, Remembered(version, session.info))
+            await asyncio.to_thread(self._memory.remember, RememberedServer(version, session.info))
 
     def _ways_to_ask(self, is_modern: bool | None) -> tuple[float | None, ...]:
         """The patience with which a server is asked for its era, the likeliest way first. `is_modern`: if it is known.
@@ -296,7 +296,7 @@ class Supervisor:
         opened: AbstractAsyncContextManager[Channel] = module.open_http(self.server, handlers)
         return opened
 
-    def _connected(self, session: Session, tools: list[Listed], failures: int) -> None:
+    def _connected(self, session: Session, tools: list[ListedTool], failures: int) -> None:
         about = f"{session.info or 'a server without a name'}, protocol {session.version}, {len(tools)} tools"
         level = logging.WARNING if failures else logging.INFO
         self._log(level, f"MCP connection succeeded on attempt {failures + 1} ({about})")
@@ -306,7 +306,7 @@ class Supervisor:
         self._set_state(ConnectionState.CONNECTED)
         self.first_attempts_over.set()
 
-    async def _list(self, session: Session) -> list[Listed]:
+    async def _list(self, session: Session) -> list[ListedTool]:
         return await asyncio.to_thread(self._review, self.server, await session.list_tools())
 
     async def _next_change(self, channel: Channel) -> bool:

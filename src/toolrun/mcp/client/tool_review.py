@@ -14,7 +14,7 @@ from toolrun.hidden_characters import has_hidden, reveal
 from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.mcp.client.channel import Server
-from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.session import ListedTool
 from toolrun.redaction import HIDDEN, Redactor, is_sensitive
 from toolrun.trust.definition_text import clean_schema, clean_text, cut_schema, cut_text
 from toolrun.trust.pinned_definition import pin_definition
@@ -29,8 +29,8 @@ _SHORTEST_SECRET: Final = 8
 
 
 def review_tools(
-    server: Server, listed: Iterable[Listed], limit: int, pins: Pins | None, redactor: Redactor
-) -> list[Listed]:
+    server: Server, listed: Iterable[ListedTool], limit: int, pins: Pins | None, redactor: Redactor
+) -> list[ListedTool]:
     """The tools for models; each knows what people have to see of it. `limit` is that of a description."""
     reached = reached_by(server, redactor)
     said = [(it, pin_definition(_definition(it, reached), limit)) for it in listed]
@@ -67,7 +67,7 @@ def _without_flags(args: Iterable[str]) -> Iterable[str]:
         before = flag["name"] if flag is not None and flag["value"] is None else ""
 
 
-def _definition(listed: Listed, reached: Mapping[str, JSON]) -> dict[str, Any]:
+def _definition(listed: ListedTool, reached: Mapping[str, JSON]) -> dict[str, Any]:
     return {
         "server": reached,
         "name": listed.name,
@@ -79,7 +79,7 @@ def _definition(listed: Listed, reached: Mapping[str, JSON]) -> dict[str, Any]:
     }
 
 
-def _clean(server: str, listed: Listed, limit: int) -> Listed | None:
+def _clean(server: str, listed: ListedTool, limit: int) -> ListedTool | None:
     """The tool for models; None if it cannot be offered to them."""
     schema, exact = clean_schema(listed.schema, limit)
     output, more = clean_schema(listed.output_schema, limit) if listed.output_schema is not None else (None, [])

@@ -21,7 +21,7 @@ from toolrun.processes.engine import Exit, ProcessSpec, Worker
 from toolrun.processes.framing import LineFramer
 from toolrun.processes.local import LocalEngine
 from toolrun.processes.ray.lease import FENCE
-from toolrun.processes.ray.ray_worker import NodeError, Seat
+from toolrun.processes.ray.ray_worker import NodeError, ReplicaLocation
 
 logger = get_logger("toolrun.worker")
 
@@ -56,7 +56,7 @@ class Node:
     resources: Mapping[str, float]
 
 
-class OnGone(Protocol):
+class OnReplicaEnd(Protocol):
     """Told that the actor of a replica has ended; `is_proven`: and that nothing of the replica is left."""
 
     def __call__(self, replica: str, how: str, *, is_proven: bool) -> None: ...
@@ -65,7 +65,7 @@ class OnGone(Protocol):
 class Places(Protocol):
     """Where replicas can be had."""
 
-    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> Seat:
+    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> ReplicaLocation:
         """A replica that listens. Raises NodeError if there is none now, UnavailableError if the cluster is not."""
 
     def release(self, replica: str) -> None:
@@ -78,7 +78,7 @@ class Cluster:
     """Belongs to the event loop of its engine."""
 
     def __init__(
-        self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnGone
+        self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnReplicaEnd
     ) -> None:
         self.settings = settings
         self.nodes: list[Node] = []
@@ -91,7 +91,7 @@ class Cluster:
         self._failure = ""
         self._retry_at = 0.0
 
-    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> Seat:
+    async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> ReplicaLocation:
         placer = self._running()
         await placer.ready()
         answer = await placer.request(
@@ -104,7 +104,9 @@ class Cluster:
         error = answer.get("error")
         if error is not None:
             raise PlaceError(str(error), str(answer.get("node") or ""))
-        return Seat(**{key: answer[key] for key in ("replica", "node", "address", "port", "name", "certificate")})
+        return ReplicaLocation(
+            **{key: answer[key] for key in ("replica", "node", "address", "port", "name", "certificate")}
+        )
 
     def release(self, replica: str) -> None:
         """If the placer has ended, then Ray has done so."""

@@ -20,9 +20,9 @@ from toolrun.extra import is_installed, missing
 from toolrun.processes.engine import Listener, ProcessSpec, Recipe, StatusReporter, WorkerStatus
 from toolrun.processes.forked_child import leave_at_fork
 from toolrun.processes.ray.certificates import Identity, new_identity
-from toolrun.processes.ray.cluster_client import Cluster, ClusterSettings, OnGone, PlaceError, Places
+from toolrun.processes.ray.cluster_client import Cluster, ClusterSettings, OnReplicaEnd, PlaceError, Places
 from toolrun.processes.ray.lease import FENCE
-from toolrun.processes.ray.ray_worker import NodeError, RayWorker, Seat
+from toolrun.processes.ray.ray_worker import NodeError, RayWorker, ReplicaLocation
 from toolrun.processes.status_file import StatusFile
 
 _AVOID: Final = 30.0
@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 3
 """Replicas that are tried for one worker: a node may have gone a moment ago."""
 
 
-OpenCluster: TypeAlias = Callable[[ClusterSettings, Mapping[str, str], str, OnGone], Places]
+OpenCluster: TypeAlias = Callable[[ClusterSettings, Mapping[str, str], str, OnReplicaEnd], Places]
 """How to get places. A test has a cluster of its own, without Ray."""
 
 
@@ -106,16 +106,16 @@ class RayEngine:
     async def _place(self, recipe: Recipe, on_progress: Callable[[str], None]) -> RayWorker:
         moment = monotonic()
         avoided = [node for node, until in self._avoided.items() if until > moment]
-        seat = await self._cluster.place(recipe.name, recipe.program, recipe.resources, avoided)
+        location = await self._cluster.place(recipe.name, recipe.program, recipe.resources, avoided)
         try:
-            worker = await self._connect(seat)
+            worker = await self._connect(location)
         except BaseException:
-            self._cluster.release(seat.replica)
+            self._cluster.release(location.replica)
             raise
-        self._workers[seat.replica] = worker
+        self._workers[location.replica] = worker
 
         def on_note(line: str) -> None:
-            on_progress(f"{recipe.name}: {line} (node {seat.shown})")
+            on_progress(f"{recipe.name}: {line} (node {location.shown})")
 
         try:
             await worker.prepare(dict(recipe.content), on_note)
@@ -125,19 +125,19 @@ class RayEngine:
             raise
         return worker
 
-    async def _connect(self, seat: Seat) -> RayWorker:
+    async def _connect(self, location: ReplicaLocation) -> RayWorker:
         """Raises NodeError."""
-        context = self._identity.client_context(seat.certificate)
+        context = self._identity.client_context(location.certificate)
         loop = asyncio.get_running_loop()
-        worker = RayWorker(seat, self._settings.lease, lambda silent: self._avoid(silent.seat.node))
+        worker = RayWorker(location, self._settings.lease, lambda silent: self._avoid(silent.location.node))
         try:
             async with asyncio.timeout(_CONNECT):
                 await loop.create_connection(
-                    lambda: worker, seat.address, seat.port, ssl=context, server_hostname=seat.name
+                    lambda: worker, location.address, location.port, ssl=context, server_hostname=location.name
                 )
         except OSError as error:  # TimeoutError and SSLError are such
-            self._avoid(seat.node)
-            raise NodeError(f"its replica on {seat.shown} cannot be reached: {error or 'no answer'}") from None
+            self._avoid(location.node)
+            raise NodeError(f"its replica on {location.shown} cannot be reached: {error or 'no answer'}") from None
         return worker
 
     def start(self, spec: ProcessSpec, listener: Listener) -> RayWorker:
@@ -153,11 +153,11 @@ class RayEngine:
         return worker
 
     def _tag(self, worker: RayWorker) -> str:
-        return f"ray:{worker.seat.replica}"
+        return f"ray:{worker.location.replica}"
 
     def _forget(self, worker: RayWorker) -> None:
-        if self._workers.pop(worker.seat.replica, None) is not None:
-            self._cluster.release(worker.seat.replica)
+        if self._workers.pop(worker.location.replica, None) is not None:
+            self._cluster.release(worker.location.replica)
         self._status.remove(self._tag(worker))
 
     def _avoid(self, node: str) -> None:
@@ -197,7 +197,7 @@ class _Reporter:
             sandbox=info.sandbox,
             label=self._label,
             node=info.node,
-            replica=self._worker.seat.replica,
+            replica=self._worker.location.replica,
             pid=self._worker.pid,
             memory=info.memory or 0,
             age=round(self._worker.age(), 1),

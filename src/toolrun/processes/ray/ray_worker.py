@@ -39,7 +39,7 @@ _BUFFER: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ReplicaLocation:
     """Where a replica is."""
 
     replica: str
@@ -65,10 +65,10 @@ class NodeError(OSError):
 class RayWorker(asyncio.Protocol):
     """Belongs to the event loop that connected it."""
 
-    def __init__(self, seat: Seat, lease: float, on_silent: Callable[[RayWorker], None]) -> None:
+    def __init__(self, location: ReplicaLocation, lease: float, on_silent: Callable[[RayWorker], None]) -> None:
         """`on_silent` is told once, when nothing is heard of the replica any more."""
         self._loop = asyncio.get_running_loop()
-        self.seat = seat
+        self.location = location
         self._on_silent = on_silent
         self._on_gone: Callable[[RayWorker], None] = lambda worker: None
         self._born = now()
@@ -103,7 +103,7 @@ class RayWorker(asyncio.Protocol):
     def start(self, listener: Listener, on_gone: Callable[[RayWorker], None]) -> None:
         """Start the process that was prepared. Raises OSError if the replica is gone."""
         if self._gone.is_set() or not self._is_connected:
-            raise NodeError(f"its replica on {self.seat.shown} has just ended")
+            raise NodeError(f"its replica on {self.location.shown} has just ended")
         self._listener, self._on_gone = listener, on_gone
         self._write(encode(FrameType.START))
 
@@ -170,7 +170,7 @@ class RayWorker(asyncio.Protocol):
         self._end(Exit(None, ""))
 
     def describe(self) -> WorkerInfo:
-        return WorkerInfo(f"pid {self._pid}", self._memory, self._sandbox, node=self.seat.shown)
+        return WorkerInfo(f"pid {self._pid}", self._memory, self._sandbox, node=self.location.shown)
 
     # The connection.
 
@@ -193,7 +193,7 @@ class RayWorker(asyncio.Protocol):
                 else:
                     self._handle(frame_type, body)
         except FrameError as error:
-            logger.warning("the replica on %s sent something that is not a frame: %s", self.seat.shown, error)
+            logger.warning("the replica on %s sent something that is not a frame: %s", self.location.shown, error)
             if self._transport is not None:
                 self._transport.abort()
 
@@ -250,7 +250,7 @@ class RayWorker(asyncio.Protocol):
                 raise FrameError(f"a replica does not send {frame_type.name}")
 
     def _refuse(self, about: dict[str, JSON]) -> None:
-        message = f"on node {self.seat.shown}: {about.get('message')}"
+        message = f"on node {self.location.shown}: {about.get('message')}"
         failure: Exception = NodeError(message)
         if about.get("is_final"):
             failure = UnavailableError(message, side_effects=SideEffects.NOT_STARTED)
@@ -281,11 +281,11 @@ class RayWorker(asyncio.Protocol):
             listener.outdated()
 
     def _lose(self, why: str) -> None:
-        self._end(Exit(None, "", lost=f"was lost with its node {self.seat.shown}: {why}"))
+        self._end(Exit(None, "", lost=f"was lost with its node {self.location.shown}: {why}"))
 
     def actor_ended(self, why: str) -> None:
         """Ray says that the actor has ended, and so everything that it started."""
-        self._end(Exit(None, "", lost=f"was lost: its replica on {self.seat.shown} {why}"))
+        self._end(Exit(None, "", lost=f"was lost: its replica on {self.location.shown} {why}"))
 
     def _end(self, exit: Exit) -> None:
         if self._gone.is_set():
@@ -296,7 +296,7 @@ class RayWorker(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         if not self._prepared.done():
-            self._prepared.set_exception(NodeError(exit.lost or f"its replica on {self.seat.shown} has ended"))
+            self._prepared.set_exception(NodeError(exit.lost or f"its replica on {self.location.shown} has ended"))
             self._prepared.exception()  # nobody may be waiting for it any more
         self._on_gone(self)
         if self._listener is not None:

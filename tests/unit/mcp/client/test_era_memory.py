@@ -10,10 +10,10 @@ import pytest
 
 from toolrun.config.model import ServerSettings
 from toolrun.mcp.client import era_memory
-from toolrun.mcp.client.era_memory import EraMemory, Remembered
+from toolrun.mcp.client.era_memory import EraMemory, RememberedServer
 
 SETTINGS = ServerSettings(command="server", args=("--x",))
-OLD = Remembered("2025-11-25", "old 1")
+OLD = RememberedServer("2025-11-25", "old 1")
 
 
 def memory(root: Path, settings: ServerSettings = SETTINGS) -> EraMemory:
@@ -42,7 +42,7 @@ def test_what_is_remembered_is_found_by_the_next_one(tmp_path: Path) -> None:
 def test_each_server_has_its_own(tmp_path: Path, other: ServerSettings) -> None:
     memory(tmp_path).remember(OLD)
     assert memory(tmp_path, other).recall() is None
-    memory(tmp_path, other).remember(Remembered("2026-07-28", "new 2"))
+    memory(tmp_path, other).remember(RememberedServer("2026-07-28", "new 2"))
     memory(tmp_path, other).forget()
     assert memory(tmp_path).recall() == OLD
 

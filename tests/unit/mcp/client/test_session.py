@@ -11,7 +11,7 @@ import pytest
 from support.memory_channel import MemoryChannel
 from toolrun.mcp.client.channel import Channel
 from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError, Result, RpcError
-from toolrun.mcp.client.session import LEGACY, MODERN, Listed, Session, answer, read_tool
+from toolrun.mcp.client.session import LEGACY, MODERN, ListedTool, Session, answer, read_tool
 
 PATIENT = 30.0
 TOOLS = [{"name": "add"}, {"name": "add", "title": "Again"}, {"name": 5}, {"name": "sub"}]
@@ -249,7 +249,7 @@ def test_a_tool_has_what_is_listed_of_it() -> None:
         "_meta": {"x.example/kind": "sum"},
     }
     icons, meta = [{"src": "https://x.example/i.png"}], {"x.example/kind": "sum"}
-    tool = Listed("add", "Add numbers.", schema, "Add", {"type": "object"}, {"readOnlyHint": True}, icons, meta)
+    tool = ListedTool("add", "Add numbers.", schema, "Add", {"type": "object"}, {"readOnlyHint": True}, icons, meta)
     assert read_tool(entry, "s") == (tool, "")
 
 

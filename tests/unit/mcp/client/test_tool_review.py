@@ -10,7 +10,7 @@ import pytest
 
 from toolrun.config.model import McpSettings, ServerSettings
 from toolrun.mcp.client.channel import Server
-from toolrun.mcp.client.session import Listed
+from toolrun.mcp.client.session import ListedTool
 from toolrun.mcp.client.tool_review import reached_by, review_tools
 from toolrun.processes.local import LocalEngine
 from toolrun.redaction import Redactor
@@ -23,13 +23,13 @@ def server(environ: dict[str, str] | None = None, **settings: Any) -> Server:
     return Server("lamps", given, McpSettings(), Path(), environ or {}, LocalEngine(), Path())
 
 
-def reviewed(listed: Listed, limit: int = 10_000) -> Listed | None:
+def reviewed(listed: ListedTool, limit: int = 10_000) -> ListedTool | None:
     tools = review_tools(server(), [listed], limit, None, Redactor())
     return tools[0] if tools else None
 
 
 def test_a_tool_without_anything_hidden_is_passed_on_as_it_is() -> None:
-    listed = Listed("dim", "Dim a lamp.", {"type": "object"})
+    listed = ListedTool("dim", "Dim a lamp.", {"type": "object"})
     passed = reviewed(listed)
     assert passed is not None
     assert replace(passed, definition="") == listed
@@ -37,7 +37,7 @@ def test_a_tool_without_anything_hidden_is_passed_on_as_it_is() -> None:
 
 
 def test_models_get_clean_texts_and_people_the_ones_that_were_said() -> None:
-    said = Listed(
+    said = ListedTool(
         "dim",
         f"Dim{ZW} a lamp.",
         {"type": "object", "properties": {"a": {"description": f"x{ZW}"}}},
@@ -58,7 +58,7 @@ def test_models_get_clean_texts_and_people_the_ones_that_were_said() -> None:
 
 def test_a_description_of_5_mb_is_cut_for_everybody() -> None:
     size = 5_000_000
-    clean = reviewed(Listed("dim", ZW * size, {"type": "object", "description": "y" * size}), 100)
+    clean = reviewed(ListedTool("dim", ZW * size, {"type": "object", "description": "y" * size}), 100)
     assert clean is not None
     assert clean.description == f"… (cut: {size - 100:,} more characters)"
     assert clean.schema["description"] == "y" * 100 + f"… (cut: {size - 100:,} more characters)"
@@ -67,13 +67,13 @@ def test_a_description_of_5_mb_is_cut_for_everybody() -> None:
 
 
 def test_a_tool_whose_parameters_cannot_be_shown_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    assert reviewed(Listed(f"di{ZW}m", "", {"type": "object", "properties": {f"na{ZW}me": {}}})) is None
+    assert reviewed(ListedTool(f"di{ZW}m", "", {"type": "object", "properties": {f"na{ZW}me": {}}})) is None
     assert "the schema of 'di<U+200B>m' has hidden characters in names or values" in caplog.text
     assert "na<U+200B>me" in caplog.text
 
 
 def test_hidden_characters_in_a_name_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
-    assert reviewed(Listed(f"di{ZW}m", "Dim a lamp.", {"type": "object"})) is not None
+    assert reviewed(ListedTool(f"di{ZW}m", "Dim a lamp.", {"type": "object"})) is not None
     assert "lists a tool with hidden characters in its name: di<U+200B>m" in caplog.text
 
 

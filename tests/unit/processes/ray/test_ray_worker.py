@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from toolrun.processes.engine import Exit
 from toolrun.processes.ray.frame import FrameType, encode_json
-from toolrun.processes.ray.ray_worker import RayWorker, Seat
+from toolrun.processes.ray.ray_worker import RayWorker, ReplicaLocation
 
-SEAT = Seat("0", "node-0", "127.0.0.1", 1, "name", "certificate")
+SEAT = ReplicaLocation("0", "node-0", "127.0.0.1", 1, "name", "certificate")
 ENDED = encode_json(FrameType.ENDED, {"code": 0, "tail": ""})
 
 
