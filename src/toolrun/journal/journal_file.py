@@ -54,6 +54,8 @@ class JournalFile:
         self._name = str(path)
         self._wal_name = self._shm_name = self._lock_name = ""
         self._identity: tuple[int, int] | None = None
+        self._name_identity: tuple[int, int] | None = None
+        """Of the name itself, which may be a link."""
         self._wal: tuple[int, int] | None = None
         self._shm: tuple[int, int] | None = None
         self._wal_size = 0
@@ -79,6 +81,7 @@ class JournalFile:
             else:
                 self._check_lock(connection)
             self._identity, (self._wal, self._wal_size) = identity, _look_at(self._wal_name)
+            self._name_identity = _identity_of_name(self._name)
             self._shm, _ = _look_at(self._shm_name)
             self._content = SeenContent(FileContent.open(self.path))
         self.connection = connection
@@ -87,7 +90,7 @@ class JournalFile:
     def ready(self) -> sqlite3.Connection:
         """SQLite goes on writing to a file that was deleted or moved, and says that all is well."""
         status = _status(self._name)
-        is_there = status is not None and (status.st_dev, status.st_ino) == self._identity
+        is_there = status is not None and self._is_ours(status)
         if self.connection is not None:
             wal, self._wal_size = _look_at(self._wal_name)
             if status is not None and is_there:
@@ -104,6 +107,11 @@ class JournalFile:
             raise damaged(self.path, self.damage)
         self.damage = None
         return self.open()
+
+    def _is_ours(self, status: os.stat_result) -> bool:
+        """Whether the name still means the file that is open, in the same way: where somebody moves the file and puts a
+        link in its place, others find its log and its lock file beside the new name."""
+        return (status.st_dev, status.st_ino) == self._identity and _identity_of_name(self._name) == self._name_identity
 
     @property
     def problem(self) -> str | None:
@@ -136,7 +144,8 @@ class JournalFile:
 
     def _leave(self) -> None:
         """The file is not ours any more, or its log is not."""
-        if _look_at(self._name)[0] == self._identity:
+        status = _status(self._name)
+        if status is not None and self._is_ours(status):
             # SQLite has the log open, and so all that is in it. Once it is in the database, nothing is missing.
             is_whole = self._is_all_checkpointed()
             logger.warning(
@@ -224,6 +233,14 @@ def _look_at(name: str) -> tuple[tuple[int, int] | None, int]:
     """Which file has this name, and its size."""
     status = _status(name)
     return (None, 0) if status is None else ((status.st_dev, status.st_ino), status.st_size)
+
+
+def _identity_of_name(name: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(name)  # once for each commit
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _status(name: str) -> os.stat_result | None:

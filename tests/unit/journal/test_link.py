@@ -66,3 +66,32 @@ async def test_the_log_of_a_linked_journal_is_watched(path: Path, link: Path, ca
     with open_history(path) as history:
         assert [call.state for call in history.calls()] == ["started", "done"]
     journal.close()
+
+
+async def test_a_file_that_is_moved_with_a_link_left_in_its_place_is_one_file_for_all(tmp_path: Path) -> None:
+    name, path = tmp_path / "journal.db", tmp_path / "moved.db"
+    journal = Journal(name)
+    await start(journal)
+    name.rename(path)
+    name.symlink_to(path.name)
+    await start(journal)  # in the log that everybody finds now
+    journal.close()
+    assert path.with_name("moved.db-lock").exists()
+    assert not name.with_name("journal.db-wal").exists()
+    with open_history(path) as history:
+        assert [call.process for call in history.calls()] == [journal.process] * 2
+        assert history.gaps() == []
+
+
+async def test_a_process_whose_journal_was_moved_behind_a_link_is_not_taken_for_dead(tmp_path: Path) -> None:
+    name = tmp_path / "journal.db"
+    journal = Journal(name)
+    await start(journal)
+    name.rename(tmp_path / "moved.db")
+    name.symlink_to("moved.db")
+    await start(journal)
+    look = "import sys; from pathlib import Path; from toolrun.journal.history import open_history\n"
+    look += "with open_history(Path(sys.argv[1])) as history: print(len(history.calls()), len(history.in_doubt()))"
+    asking = await asyncio.create_subprocess_exec(sys.executable, "-c", look, str(name), stdout=asyncio.subprocess.PIPE)
+    assert (await asking.communicate())[0] == b"2 0\n"
+    journal.close()
