@@ -63,7 +63,7 @@ class CallRows:
         return self._numbers
 
     def forget_tools(self) -> None:
-        """The file is another one."""
+        """Which number a tool has is to be looked up again: the file is another one, or a transaction was undone."""
         self._tools.clear()
 
     def write_batch(

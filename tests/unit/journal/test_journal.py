@@ -404,6 +404,51 @@ async def test_a_journal_that_cannot_be_written_stops_nobody_and_goes_on_later(
     assert journal.problem is None
 
 
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_calls_of_a_tool_that_was_new_when_nothing_could_be_written_are_found_under_its_name(
+    journal: Journal, path: Path, is_finished: bool
+) -> None:
+    add(journal)
+    journal.flush()
+    connection = journal._writer.file.connection
+    assert connection is not None
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    new, big = ToolRow("new", "tools/new.py", "d2"), '{"x":"' + "y" * 16_000 + '"}'
+    if is_finished:
+        journal.add((new, "none", time.time_ns(), 1, big, "1", None))
+    else:
+        record = journal.new_record(new, big, "none")
+        record.ending = DONE
+        journal.add(record)
+    with pytest.raises(NotRecordedError, match="full"):
+        journal.flush()
+    connection.execute("PRAGMA max_page_count = 1000000").fetchall()
+    record = journal.new_record(ToolRow("newer", "tools/new.py", "d3"), "{}", "none")
+    record.ending = DONE
+    journal.add(record)  # the first whose tool gets a number
+    journal.flush()
+    journal.flush()
+    assert sorted(call.tool for call in calls(path)) == ["add", "new", "newer"]
+
+
+def test_a_tool_that_was_new_in_work_that_failed_is_known_under_its_name(journal: Journal, path: Path) -> None:
+    """What a job raises undoes its own changes, and so the row of a tool that it was the first to use."""
+    record = journal.new_record(ToolRow("new", "tools/new.py", "d2"), "{}", "once")
+    record.ending = DONE
+
+    def fail(connection: sqlite3.Connection) -> None:
+        journal._rows.write(connection, [record])
+        raise ValueError("afterwards")
+
+    with pytest.raises(ValueError, match="afterwards"):
+        journal.run(fail).result(10)
+    add(journal)
+    journal.add(record)
+    journal.flush()
+    assert sorted(call.tool for call in calls(path)) == ["add", "new"]
+
+
 async def test_while_nothing_can_be_written_calls_do_not_wait_for_attempts_and_the_end_says_what_is_lost(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
