@@ -9,7 +9,7 @@ from itertools import islice
 from time import perf_counter, time_ns
 from typing import Final
 
-from toolrun.errors import InvalidArgumentsError, SideEffects
+from toolrun.errors import ErrorKind, InvalidArgumentsError, SideEffects
 from toolrun.execution.call_journal import PARENTS_KEY
 from toolrun.execution.finalise import Finalised
 from toolrun.execution.prepared import PreparedTool
@@ -266,6 +266,8 @@ def _what(key: object) -> str:
 
 
 def _refusal(result: ToolResult, run_us: int) -> Ending:
+    if result.error_kind is ErrorKind.CANCELLED:
+        result.side_effects = SideEffects.NOT_STARTED  # nobody else knows that its body has not begun
     kind = None if result.error_kind is None else result.error_kind.value
     return Ending(CallState.REFUSED, run_us, None, result.error, kind, SideEffects.NOT_STARTED.value)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.journal_world import World, add_act
-from toolrun import ErrorKind, SideEffects, ToolError, ToolExecutor
+from support.waiting import until
+from toolrun import ErrorKind, Limits, SideEffects, ToolError, ToolExecutor
 from toolrun.config.model import ToolSettings
 from toolrun.journal.journal import Journal
 from toolrun.journal.recorder import CallRecorder
@@ -379,3 +382,58 @@ async def test_a_call_that_is_cancelled_while_it_takes_its_key_leaves_the_key_to
         assert (again.result, world.ran.count(steps)) == ({"n": steps}, 1)
     assert world.executor.health().running == 0
     assert not [call for call in await world.calls() if call.state == "started"]
+
+
+async def test_a_call_that_took_its_key_and_was_given_up_before_its_body_runs_again(world: World) -> None:
+    add_act(world)
+    is_claiming, go_on = threading.Event(), threading.Event()
+
+    def claim_slowly(_: sqlite3.Connection) -> None:
+        is_claiming.set()
+        go_on.wait(30)
+
+    async def stay() -> None:
+        """Stay."""
+        await world.go_on.wait()
+
+    world.add(stay, effects="none")
+    world.executor = world.another_executor(limits=Limits(max_concurrency=1))
+    staying = asyncio.create_task(world.executor.execute("stay"))
+    call = asyncio.create_task(world.executor.execute("act", {"n": 1}, key="k"))
+    await until(lambda: world.executor.health().queued)  # it has looked its key up
+    with world.journal._writer.file.lock:  # so that the claim is in one transaction with what delays it
+        world.journal.run(lambda _: None)
+        await until(lambda: not world.journal._writer._queue)
+        world.journal.run(claim_slowly)
+        world.go_on.set()
+        await staying
+        await until(lambda: len(world.journal._writer._queue) > 1)
+    assert await asyncio.to_thread(is_claiming.wait, 30)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    again = await world.executor.execute("act", {"n": 1}, key="k")
+    assert (again.result, again.replayed, world.ran) == ({"n": 1}, False, [1])
+    found = [(it.tool, it.state, it.attempt) for it in await world.calls()]
+    assert found == [("stay", "done", 1), ("act", "refused", 1), ("act", "done", 2)]
+
+
+@pytest.mark.parametrize("effects", ["none", "idempotent"])
+async def test_a_cancelled_call_that_does_no_harm_runs_again_under_its_key(world: World, effects: str) -> None:
+    async def act() -> str:
+        """Act."""
+        world.ran.append(1)
+        if len(world.ran) == 1:
+            await world.go_on.wait()
+        return "done"
+
+    world.add(act, effects=effects)
+    call = asyncio.create_task(world.executor.execute("act", key="k"))
+    await until(lambda: world.ran)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    again = await world.executor.execute("act", key="k", timeout=10)
+    assert (again.result, again.replayed) == ("done", False)
+    assert [(call.state, call.attempt) for call in await world.calls()] == [("cancelled", 1), ("done", 2)]

@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 import pytest
 
 from support.journal_world import World
-from toolrun import ErrorKind, Runtime, SideEffects, ToolError, tool
+from support.waiting import until
+from toolrun import ErrorKind, Runtime, SideEffects, ToolError, ToolResult, tool
 from toolrun.config.model import Limits, ToolSettings
 from toolrun.errors import UnavailableError
 from toolrun.execution.failure import remote_failure
+from toolrun.execution.observer import Observer
 from toolrun.journal.history import open_history
 from toolrun.journal.writer import MAX_QUEUED
 from toolrun.redaction import Redactor
+from toolrun.tools.context import Call
 
 
 async def test_a_call_is_recorded_with_what_was_asked_repaired_and_answered(world: World) -> None:
@@ -249,12 +252,24 @@ async def test_a_call_of_anything_that_is_no_name_is_answered_and_recorded(world
     assert (call.state, call.side_effects, len(call.tool) <= 128) == ("refused", "not_started", True)
 
 
+class Told(Observer):
+    """Keeps what it hears."""
+
+    def __init__(self, results: list[ToolResult]) -> None:
+        self._results = results
+
+    def call_finished(self, call: Call, result: ToolResult) -> None:
+        self._results.append(result)
+
+
 async def test_a_call_that_is_cancelled_before_its_body_is_refused_and_its_body_never_runs(world: World) -> None:
     async def act() -> None:
         """Act."""
         world.ran.append(1)
 
+    told: list[ToolResult] = []
     world.add(act)
+    world.executor = world.another_executor(observers=[Told(told)])
     with world.blocked_journal():
         call = asyncio.create_task(world.executor.execute("act"))
         await asyncio.sleep(0)
@@ -264,6 +279,32 @@ async def test_a_call_that_is_cancelled_before_its_body_is_refused_and_its_body_
     (past,) = await world.calls()
     assert (past.state, past.error_kind, past.side_effects) == ("refused", "cancelled", "not_started")
     assert (world.ran, world.executor.health().running) == ([], 0)
+    assert [it.side_effects for it in told] == [SideEffects.NOT_STARTED]
+
+
+async def test_a_call_that_is_cancelled_in_the_queue_is_refused(world: World) -> None:
+    async def act() -> None:
+        """Act."""
+        world.ran.append(1)
+        await world.go_on.wait()
+
+    told: list[ToolResult] = []
+    world.add(act)
+    world.executor = world.another_executor(limits=Limits(max_concurrency=1), observers=[Told(told)])
+    first, second = (asyncio.create_task(world.executor.execute("act")) for _ in range(2))
+    await until(lambda: world.ran and world.executor.health().queued)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert [it.side_effects for it in told] == [SideEffects.NOT_STARTED]
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert [it.side_effects for it in told] == [SideEffects.NOT_STARTED, SideEffects.UNKNOWN]
+    assert [(it.state, it.side_effects) for it in await world.calls()] == [
+        ("in_doubt", "unknown"),
+        ("refused", "not_started"),
+    ]
 
 
 async def test_a_call_whose_start_is_not_on_disk_by_its_deadline_does_not_start(world: World) -> None:
