@@ -407,11 +407,16 @@ def act(how: str) -> str:
         raise ToolError("not done")
     if how == "exception":
         raise ValueError("who knows")
+    if how == "closed door":
+        raise ConnectionRefusedError("closed")
     return "done"
 '''
 
 
-@pytest.mark.parametrize(("how", "state"), [("own word", "failed"), ("exception", "in_doubt"), ("return", "done")])
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [("own word", "failed"), ("exception", "in_doubt"), ("closed door", "in_doubt"), ("return", "done")],
+)
 async def test_of_a_script_only_its_own_word_is_proof(tmp_path: Path, how: str, state: str) -> None:
     (tmp_path / "act.py").write_text(SCRIPT)
     (tmp_path / "toolrun.toml").write_text('[tools]\npython = ["act.py"]\n[tool.act]\neffects = "once"\n')
@@ -420,7 +425,9 @@ async def test_of_a_script_only_its_own_word_is_proof(tmp_path: Path, how: str, 
     with open_history(tmp_path / ".toolrun/journal.db") as history:
         (call,) = history.calls()
     assert (call.state, call.effects) == (state, "once")
-    assert result.error == {"own word": "not done", "exception": "who knows", "return": None}[how]
+    said = {"own word": "not done", "exception": "who knows", "closed door": "closed"}
+    assert said.get(how, "") in (result.error or "")
+    assert result.side_effects == {"failed": SideEffects.FAILED, "in_doubt": SideEffects.UNKNOWN}.get(state)
 
 
 KEYED = '''# /// script
