@@ -79,10 +79,11 @@ def test_a_body_is_over_when_it_said_so_or_cannot_go_on(acts: Any, error: Any, i
     assert has_ended(acts, error, is_late=is_late) is over
 
 
-@pytest.mark.parametrize(
-    ("error", "killed"),
-    [(LATE, True), (StoppedError("stopped"), True), (asyncio.CancelledError(), True), (GARBLED, True)]
-    + [(LOST, False), (KeyError("x"), False), (None, False)],
-)
-def test_the_worker_of_a_call_that_was_given_up_is_killed(error: Any, killed: bool) -> None:
-    assert is_killed(error) is killed
+@pytest.mark.parametrize("error", [LATE, StoppedError("stopped"), asyncio.CancelledError(), GARBLED])
+def test_the_worker_of_a_call_that_was_given_up_is_killed(error: Any) -> None:
+    assert is_killed(error)
+
+
+@pytest.mark.parametrize("error", [LOST, KeyError("x"), None])
+def test_a_worker_that_answered_or_died_is_not_killed_for_its_call(error: Any) -> None:
+    assert not is_killed(error)

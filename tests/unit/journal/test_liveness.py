@@ -6,11 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from time import time_ns
 
 import pytest
 
+from toolrun.journal.call_record import boot_id
+from toolrun.journal.database import open_writer
 from toolrun.journal.liveness import LockFile
+from toolrun.journal.statements import sql
 
 HOLDER = """
 import sys
@@ -101,3 +106,62 @@ print(os.read(read, 100).decode())
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout == "False True True True\n"
     locks.close()
+
+
+class Elder:
+    """A process that wrote to a journal before its lock file was deleted, as its row describes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.running = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        self.started_at = time_ns() // 1000
+
+    def looks_alive(self, *, started_at: int | None = None, boot: str | None = None) -> bool:
+        connection = open_writer(self._path, is_power_safe=False)
+        named = (self.running.pid, boot_id() if boot is None else boot)
+        at = self.started_at if started_at is None else started_at
+        row = connection.execute(sql("register_process"), (None, *named, "test", "1", at)).lastrowid
+        assert row is not None
+        locks = LockFile.open(self._path.with_name("journal.db-lock"))
+        locks.learn(connection)
+        try:
+            return locks.is_alive(row)
+        finally:
+            locks.close()
+            connection.close()
+
+
+@pytest.fixture
+def elder(tmp_path: Path) -> Iterator[Elder]:
+    elder = Elder(tmp_path / "journal.db")
+    yield elder
+    elder.running.communicate(b"\n", timeout=30)
+
+
+def test_a_process_that_is_older_than_the_lock_file_is_looked_for_in_the_process_table(elder: Elder) -> None:
+    assert elder.looks_alive()
+
+
+def test_a_process_of_before_the_machine_was_started_is_dead(elder: Elder) -> None:
+    assert not elder.looks_alive(boot="of yesterday")
+
+
+def test_a_process_whose_number_is_used_again_is_dead(elder: Elder) -> None:
+    assert not elder.looks_alive(started_at=elder.started_at - 3_600_000_000)
+
+
+def test_a_process_that_has_ended_and_was_not_waited_for_is_dead(elder: Elder) -> None:
+    elder.running.kill()
+    os.waitid(os.P_PID, elder.running.pid, os.WEXITED | os.WNOWAIT)
+    assert not elder.looks_alive()
+
+
+def test_a_process_that_is_gone_is_dead(elder: Elder) -> None:
+    elder.running.kill()
+    elder.running.wait(30)
+    assert not elder.looks_alive()
+
+
+def test_a_process_that_is_younger_than_the_lock_file_has_only_its_lock(tmp_path: Path, elder: Elder) -> None:
+    LockFile.open(tmp_path / "journal.db-lock").close()
+    assert not elder.looks_alive(started_at=time_ns() // 1000 + 1_000_000)
