@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Final
 
 _CONTROL: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _BLANKS: Final = frozenset("\xa0\u2009\u202f\u3000")
@@ -20,6 +21,8 @@ _ANY_NAME: Final = 8
 """What a name costs beside its letters."""
 _MAX_FOLDED: Final = 200
 """Letters of a name that are looked at in any case."""
+name_of: Final[Callable[[type], Any]] = type.__dict__["__name__"].__get__
+"""The name of a class, without asking its metaclass, which may answer anything."""
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -29,11 +32,14 @@ def cut(text: str, limit: int) -> str:
 
 
 def show(value: object, limit: int = 80) -> str:
-    """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds."""
+    """The value as JSON for people, cut to `limit` characters. Safe to encode whatever the value holds.
+
+    No code of the value itself runs: a caller may send an object that answers nothing, and raises anything.
+    """
     text = ""
-    encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=False, default=_described)
+    encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False)
     try:
-        for chunk in encoder.iterencode(value):
+        for chunk in encoder.iterencode(_beginning(value, [limit + 1])):
             text += chunk[: limit + 1]
             if len(text) > limit:
                 text = cut(text, limit)
@@ -134,6 +140,34 @@ def _folded(name: str) -> str:
     return name.translate(_SEPARATORS).casefold()
 
 
+def _beginning(value: Any, room: list[int]) -> object:
+    """As much of a value as fits into so many characters, as JSON data."""
+    room[0] -= 1
+    kind, most = type(value), room[0] + 1
+    if value is None or kind is bool:
+        return value
+    if issubclass(kind, str):
+        return str.__getitem__(value, slice(most + 1))
+    if issubclass(kind, int):
+        return int.__int__(value)
+    if issubclass(kind, float):
+        return float.__float__(value)
+    if issubclass(kind, dict):
+        members = islice(dict.items(value), most)
+        return {key: _beginning(item, room) for key, item in members if _is_key(key) and room[0] > 0}
+    if issubclass(kind, list | tuple):
+        items = list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value)
+        return [_beginning(item, room) for item in islice(items, most) if room[0] > 0]
+    return _described(value)
+
+
+def _is_key(key: object) -> bool:
+    """Whether JSON can write it."""
+    kind = type(key)
+    return key is None or kind is str or kind is int or kind is float or kind is bool
+
+
 def _described(value: object) -> str:
     """Dates, which TOML has, as they are written; of anything else that JSON has no form for, its type."""
-    return str(value) if type(value).__module__ == "datetime" else f"<{type(value).__name__}>"
+    kind = type(value)
+    return str(value) if type(kind) is type and kind.__module__ == "datetime" else f"<{name_of(kind)}>"

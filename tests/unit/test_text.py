@@ -93,3 +93,15 @@ def test_the_header_of_a_section_is_valid_toml(names: tuple[str, ...], header: s
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("abcd", "abcd"), ("abcde", "abc…"), ("a" * 100, "aaa…")])
 def test_a_text_is_cut_to_a_length_that_counts_the_sign_for_more(text: str, shown: str) -> None:
     assert cut(text, 4) == shown
+
+
+def test_a_shown_value_ends_where_there_is_no_more_room_whatever_it_holds() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert show(endless) == "[" * 79 + "…"
+    assert show(dict.fromkeys(range(1000), 1), 20) == '{"0": 1, "1": 1, "2…'
+    assert show([1] * 1000, 10) == "[1, 1, 1,…"
+    assert show(["x" * 100], 104) == f'["{"x" * 100}"]'
+    assert show(["x" * 101], 104) == f'["{"x" * 101}…'
+    assert show([1, 2, 3], 9) == "[1, 2, 3]"
+    assert show({(1, 2): 3, "a": (True, None, 1.5)}) == '{"a": [true, null, 1.5]}'

@@ -141,7 +141,7 @@ class ToolExecutor:
         try:
             if recorder is not None and recorder.is_full():
                 await wait_for_room(recorder, call, self.timeout)
-            prepared = self._prepared.get(name)
+            prepared = self._prepared.get(name) if type(name) is str else None
             if prepared is None or prepared.tool is not self._by_name.get(name):
                 prepared = await self._find(name, timeout)
             call.deadline = call.started + (prepared.timeout if timeout is None else own_timeout(call, timeout))
@@ -164,7 +164,7 @@ class ToolExecutor:
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)
         if error is None and type(value) is int and -INT64 < value < INT64 and is_as_sent and call.edited is None:
             took = (perf_counter() - call.started) * 1000
-            result = ToolResult(name, value, None, None, took, call_id or "", self._max_chars)  # what costs no call
+            result = ToolResult(name, value, None, None, took, call.given_id or "", self._max_chars)
         else:
             result = answer(call, value, error, self._max_chars)
         return self._finish(call, result, prepared)

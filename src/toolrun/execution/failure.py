@@ -154,7 +154,8 @@ def _is_refused(error: BaseException) -> bool:
             return True
         # `urllib` and `urllib3` have it as the reason, `requests` as the first argument, others as the cause.
         first = found.args[0] if found.args else None
-        found = getattr(found, "reason", None) or found.__cause__ or first
+        possible = (getattr(found, "reason", None), found.__cause__, first)
+        found = next((it for it in possible if isinstance(it, BaseException)), None)
     return False
 
 

@@ -211,7 +211,8 @@ def _traceback(error: BaseException) -> str:
         words = str(raised) if is_quick(None, raised) else "(its text is not asked for)"
         frames = "".join(traceback.format_tb(_traceback_of(raised)))
         text = f"Traceback (most recent call last):\n{frames}{name_of(type(raised))}: {words[:_MAX_TEXT]}\n{text}"
-        raised = _attribute(raised, "__cause__") or _attribute(raised, "__context__")
+        cause = _attribute(raised, "__cause__")  # not asked for its truth, which may be code of its own
+        raised = _attribute(raised, "__context__") if cause is None else cause
     return text.rstrip()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from toolrun.json import JSON, JSONDecodeError, Schema
 from toolrun.schema.description import describe
@@ -27,6 +27,7 @@ from toolrun.schema.value import (
     MAX_NESTING,
     MAX_TEXT,
     NotJSONError,
+    base_type,
     is_plain,
     is_too_deep,
     local_reference,
@@ -153,8 +154,8 @@ class ArgumentSchema:
 
         `tool_names` are those of the tool itself, which a model may have sent along.
         """
-        if type(arguments) is dict and arguments.keys() <= self.names and self.is_valid(arguments):
-            return Checked(arguments)
+        if self.is_valid(arguments) and cast("dict[str, JSON]", arguments).keys() <= self.names:
+            return Checked(cast("dict[str, JSON]", arguments))
         named = self.find_names(arguments, rename, tool_names)
         if isinstance(named, Problem):
             return Checked({}, problems=(named,))
@@ -319,11 +320,11 @@ def _read(arguments: object, names: Collection[str]) -> tuple[dict[str, JSON] | 
     """The arguments as an object of plain JSON values; they may come as JSON text."""
     if type(arguments) is dict and is_plain(arguments):  # most of them
         return arguments, ()
-    value = arguments
-    if isinstance(value, str):
+    value: Any = arguments
+    if issubclass(type(value), str):
         value = arguments = str.__str__(value)
     repairs: tuple[Repair, ...] = ()
-    if isinstance(value, str | bytes | bytearray):
+    if issubclass(type(value), str | bytes | bytearray):
         if len(value) > MAX_TEXT:
             return TOO_LARGE, ()
         try:
@@ -336,17 +337,19 @@ def _read(arguments: object, names: Collection[str]) -> tuple[dict[str, JSON] | 
             if value is None:
                 return Problem("", f"the arguments are not valid JSON: {error}"), ()
             repairs = (Repair("", text, value, "almost valid JSON"),)
-        inner = _object_in(value, names) if isinstance(value, str) else None
+        inner = _object_in(value, names) if type(value) is str else None
         if inner is not None:
             repairs = (Repair("", value, inner, "arguments encoded as JSON twice"),)
             value = inner
-    if isinstance(value, Mapping) and not isinstance(value, dict):
+    kind = base_type(value)
+    if kind is None and isinstance(value, Mapping):
         value = {name: value[name] for name in islice(value, _MAX_NAMES + 1)}  # it need not have an end
         if len(value) > _MAX_NAMES:
             return Problem("", f"the arguments have more than {_MAX_NAMES:,} names: send fewer"), ()
+        kind = dict
     if value is None:
         return {}, repairs
-    if not isinstance(value, dict):
+    if kind is not dict:
         return Problem("", f"the arguments must be an object, got {show(value)} ({type_of(value)})"), ()
     return (value if is_plain(value) else as_plain(value)), repairs
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 from toolrun.json import INT64, JSON, Schema
-from toolrun.text import is_encodable, printable, show
+from toolrun.text import is_encodable, name_of, printable, show
 
 MAX_TEXT = 10_000_000
 """The longest JSON text that is parsed, in characters or bytes."""
@@ -33,7 +33,7 @@ def is_too_deep(value: object) -> bool:
     """Whether the value is nested deeper than arguments may be. A value that holds itself is."""
     level: list[object] = [value]
     for _ in range(MAX_NESTING + 1):
-        inner = {id(item): item for held in level for item in _items(held) if isinstance(item, dict | list | tuple)}
+        inner = {id(item): item for held in level for item in _items(held) if base_type(item) in _CONTAINERS}
         if not inner:
             return False
         level = list(inner.values())
@@ -114,6 +114,13 @@ _BASES: tuple[tuple[type, Callable[[Any], int] | None, Callable[[Any], Any]], ..
 )
 
 
+_CONTAINERS = frozenset({dict, list, tuple})
+_NAMES: dict[type, str] = {
+    **{type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string"},
+    **{list: "array", tuple: "array", dict: "object"},
+}
+
+
 class NotJSONError(Exception):
     """A value that JSON cannot express, and where it stands."""
 
@@ -130,49 +137,47 @@ def to_plain(value: object) -> JSON:
     return _to_plain(value, "", {})
 
 
-def _to_plain(value: object, path: str, done: dict[int, JSON]) -> JSON:
-    match value:
-        case None | bool():
-            return value
-        case str():
-            text = str.__str__(value)
-            if not is_encodable(text):
-                raise NotJSONError(path, f"'{path}' is not valid text: {show(text)} holds half a character")
-            return text
-        case int() | float():
-            number = int.__int__(value) if isinstance(value, int) else float.__float__(value)
-            if not is_number(number):
-                what = "a smaller number" if isinstance(number, int) else f"a number, got {show(number)}"
-                raise NotJSONError(path, f"'{path}' must be {what}")
-            return number
-        case dict() | list() | tuple():
-            if id(value) not in done:  # each object once: they may be shared
-                done[id(value)] = _plain_container(value, path, done)
-            return done[id(value)]
-    raise NotJSONError(path, f"'{path}' is a {type(value).__name__}, which JSON cannot express")
+def _to_plain(value: Any, path: str, done: dict[int, JSON]) -> JSON:
+    kind = base_type(value)
+    if value is None or kind is bool:
+        return cast(JSON, value)
+    if kind is str:
+        text = str.__str__(value)
+        if not is_encodable(text):
+            raise NotJSONError(path, f"'{path}' is not valid text: {show(text)} holds half a character")
+        return text
+    if kind is int or kind is float:
+        number = int.__int__(value) if kind is int else float.__float__(value)
+        if not is_number(number):
+            what = "a smaller number" if kind is int else f"a number, got {show(number)}"
+            raise NotJSONError(path, f"'{path}' must be {what}")
+        return number
+    if kind is None:
+        raise NotJSONError(path, f"'{path}' is a {name_of(type(value))}, which JSON cannot express")
+    if id(value) not in done:  # each object once: they may be shared
+        done[id(value)] = _plain_container(value, path, done)
+    return done[id(value)]
 
 
-def _plain_container(
-    value: dict[object, object] | list[object] | tuple[object, ...], path: str, done: dict[int, JSON]
-) -> JSON:
-    if not isinstance(value, dict):
-        items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
-        return [_to_plain(item, join(path, index), done) for index, item in enumerate(items)]
+def _plain_container(value: Any, path: str, done: dict[int, JSON]) -> JSON:
+    if base_type(value) is not dict:
+        return [_to_plain(item, join(path, index), done) for index, item in enumerate(_items(value))]
     plain: dict[str, JSON] = {}
     for key, item in dict.items(value):
-        name = str.__str__(key) if isinstance(key, str) else None
+        name = str.__str__(key) if base_type(key) is str else None
         if name is None or not is_encodable(name):
             raise NotJSONError(path, f"the name {show(key)} is not valid text")
         plain[name] = _to_plain(item, join(path, name), done)
     return plain
 
 
-def _items(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
+def _items(value: Any) -> Iterator[object]:
+    kind = base_type(value)
+    if kind is dict:
         yield from dict.values(value)
-    elif isinstance(value, list):
+    elif kind is list:
         yield from list.__iter__(value)
-    elif isinstance(value, tuple):
+    elif kind is tuple:
         yield from tuple.__iter__(value)
 
 
@@ -222,23 +227,19 @@ def local_reference(root: Schema, reference: JSON) -> tuple[str, Schema] | None:
 
 def type_of(value: object) -> str:
     """The JSON name of a value's type."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list() | tuple():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return type(value).__name__
+    base = base_type(value)
+    return str(name_of(type(value))) if base is None else _NAMES[base]
+
+
+def base_type(value: object) -> type | None:
+    """The type of JSON, or the tuple, that a value is of.
+
+    `isinstance` would ask the value itself, which may answer anything.
+    """
+    kind = type(value)
+    if value is None or kind is bool:
+        return kind
+    return next((base for base, _, _ in _BASES if issubclass(kind, base)), None)
 
 
 def same(one: JSON, other: JSON) -> bool:

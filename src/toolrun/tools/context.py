@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from toolrun.errors import SideEffects, UnavailableError, UsageError
 from toolrun.json import JSON
 from toolrun.logger import get_logger
+from toolrun.text import shown_name
 from toolrun.tools.call_log import CallLog, LogLine, OnLog
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Call:
         self.name = name
         self.arguments: Any = arguments
         """As they came, which may be anything; once checked, the dict that the tool gets."""
-        self.given_id = call_id
+        self.given_id = call_id if call_id is None or type(call_id) is str else shown_name(call_id)
         self.edited: JSON = None  # here, as every call is asked for it: to find it in the class takes longer
         """The arguments that the tool gets, if whoever approved the call has changed them."""
         self.started = perf_counter()
