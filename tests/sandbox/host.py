@@ -1,6 +1,7 @@
 """A program that uses toolrun, as some user: makes the calls that it reads from standard input, and writes the answers.
 
-usage: host.py PROJECT RUNG, where RUNG is what its workers are to be walled in by.
+usage: host.py PROJECT RUNG ABI, where RUNG is what its workers are to be walled in by, and ABI the version of Landlock
+to use, or 0.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ async def make(runtime: Runtime, request: dict[str, Any]) -> None:
     answer(request["number"], result=result.result, kind=kind, error=text)
 
 
-async def main(project: Path, rung: str) -> None:
+async def main(project: Path, rung: str, abi: int) -> None:
     config = load_config(project / "toolrun.toml", environ=os.environ)
     if rung != "off":
-        forced = system_support.SystemSupport(rung, system_support.landlock_abi())
+        forced = system_support.SystemSupport(rung, abi or system_support.landlock_abi())
         system_support.probe = lambda: forced  # also after a start that failed, and has toolrun look again
         system_support.remember_support(Path(config.workers.cache), forced)
     reader = asyncio.StreamReader(limit=1 << 24)
@@ -43,4 +44,4 @@ async def main(project: Path, rung: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

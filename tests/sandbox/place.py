@@ -90,9 +90,11 @@ class Kind:
     rung: str
     is_own: bool
     """Whether the user is the one who runs the tests."""
+    abi: int = 0
+    """The Landlock of an older kernel: what that does not know is not asked of this one. 0: this kernel's own."""
 
     def __str__(self) -> str:
-        return f"{self.rung}-{'own' if self.is_own else 'other'}-user"
+        return f"{self.rung}-{'own' if self.is_own else 'other'}-user{f'-landlock-{self.abi}' if self.abi else ''}"
 
     @property
     def uid(self) -> int:
@@ -108,7 +110,7 @@ class Place:
         self.project = home / "project"
         self.process = process
         self.has_walls = kind.rung != OFF
-        self.gaps = gaps(kind.rung, landlock_abi()) if self.has_walls else ()
+        self.gaps = gaps(kind.rung, kind.abi or landlock_abi()) if self.has_walls else ()
         self._numbers = itertools.count(1)
         self._answers: dict[int, Answer] = {}
         self._rest = b""
@@ -219,7 +221,7 @@ def open_place(kind: Kind, port: int = 9) -> Iterator[Place]:
         }
         python, more = interpreter(kind.is_own)
         process = subprocess.Popen(
-            [python, str(HERE / "host.py"), str(home / "project"), kind.rung],
+            [python, str(HERE / "host.py"), str(home / "project"), kind.rung, str(kind.abi)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=variables | more,

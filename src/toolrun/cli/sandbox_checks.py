@@ -10,7 +10,7 @@ from toolrun.cli.doctor_check import OK, PROBLEM, WARNING, DoctorCheck
 from toolrun.cli.summary import relative
 from toolrun.config.model import Permissions
 from toolrun.processes.sandbox.policy import OFF
-from toolrun.processes.sandbox.system_support import RUNGS, SystemSupport
+from toolrun.processes.sandbox.system_support import BUBBLEWRAP, RUNGS, SystemSupport
 from toolrun.runtime import Runtime
 from toolrun.scripts.script_sandbox import granted, script_level, ungranted
 from toolrun.text import section
@@ -25,8 +25,9 @@ def sandbox_check(required: str, support: SystemSupport) -> DoctorCheck:
         about = f"{about}, but toolrun.toml requires {required}: no sandboxed script runs"
         advice = f"allow {required} on this system, or change [workers] sandbox_required"
         return DoctorCheck(PROBLEM, "sandbox", "\n".join([about, *more]), advice)
-    if support.gaps():
-        advice = "allow user namespaces, or install bubblewrap; [workers] sandbox_required refuses to run with less"
+    if support.gaps() and not (support.abi and RUNGS.index(support.rung) >= RUNGS.index(BUBBLEWRAP)):
+        missing = "allow user namespaces, or install bubblewrap" if support.abi else "start the kernel with Landlock"
+        advice = f"{missing}; [workers] sandbox_required refuses to run with less"
         return DoctorCheck(WARNING, "sandbox", "\n".join([about, *more]), advice)
     return DoctorCheck(OK, "sandbox", "\n".join([about, *more]))
 

@@ -1,8 +1,8 @@
 """What this system lets us build walls from: found out once per boot, by trying, in a process that is thrown away.
 
     rung          walls                                                     gaps
-    namespaces    user, mount, PID and IPC namespaces, Landlock, seccomp    none that we know
-    bubblewrap    the same, made by `bwrap`, where only that is allowed     none that we know
+    namespaces    user, mount, PID and IPC namespaces, Landlock, seccomp    those of an old kernel
+    bubblewrap    the same, made by `bwrap`, where only that is allowed     those of an old kernel
     landlock      Landlock and seccomp                                      see `gaps`
     sandbox-exec  the profile of macOS; nobody has tested it                processes are seen
     none          none                                                      all
@@ -41,6 +41,8 @@ RUNGS: Final = (NONE, SEATBELT, LANDLOCK, BUBBLEWRAP, NAMESPACES)
 """From the lowest to the highest."""
 
 _TIMEOUT: Final = 10.0
+_MOVES_SINCE: Final = 2
+_SCOPES_SINCE: Final = 6
 _LANDLOCK_CREATE: Final = 444
 _ASK_FOR_ABI: Final = 1
 
@@ -60,26 +62,31 @@ class SystemSupport:
         return gaps(self.rung, self.abi)
 
 
+_OF_LANDLOCK: Final = (
+    "sees the command lines of other processes, whose limits it can change, and the names of files that it cannot read",
+    "can connect to sockets in the file system, such as Docker's or the SSH agent's",
+    "can attach shared memory of other programs",
+    "can change the modes, owners and times of your files, and read and write your terminals",
+    "on the level standard, can read and write the project's journal, secret files, toolrun.toml, tool files and git "
+    "hooks",
+)
+"""What it does not know of, on any kernel."""
+
+
 def gaps(rung: str, abi: int) -> tuple[str, ...]:
     """What the walls of a rung leave open."""
-    if rung in (NAMESPACES, BUBBLEWRAP):
-        return ()
     if rung == SEATBELT:
         return ("this rung is untested", "sees other processes")
     if rung == NONE:
         return ("nothing is walled off: a script can do whatever you can",)
-    found = [
-        "sees the command lines of other processes, whose limits it can change, and the names of files that it cannot "
-        "read",
-        "can connect to sockets in the file system, such as Docker's or the SSH agent's",
-        "can attach shared memory of other programs",
-        "can change the modes, owners and times of your files, and read and write your terminals",
-        "on the level standard, can read and write the project's journal, secret files, toolrun.toml, tool files and "
-        "git hooks",
-    ]
-    if abi < 6:
-        found.append("can send signals to your other processes and connect to abstract sockets")
-    if abi < 2:
+    found = [*(_OF_LANDLOCK if rung == LANDLOCK else ())]
+    if abi < _SCOPES_SINCE:
+        signals = "can send signals to your other processes and connect" if rung == LANDLOCK else "can connect"
+        found.append(f"{signals} to abstract sockets{'' if rung == LANDLOCK else ', if it has the network'}")
+    if not abi:
+        devices = ", and open the devices that you can open" if rung == NAMESPACES else ""
+        found.append(f"can start any program{devices}, as the kernel has no Landlock")
+    elif abi < _MOVES_SINCE:
         found.append("cannot move files from one directory to another")
     return tuple(found)
 
@@ -140,8 +147,8 @@ def landlock_abi() -> int:
 def try_rung(rung: str) -> str:
     """Why a rung does not work; empty if it does."""
     abi = landlock_abi()
-    if rung == LANDLOCK and not abi:
-        return "the kernel has no Landlock"
+    if not abi and (rung == LANDLOCK or os.getuid() == 0):
+        return "the kernel has no Landlock" + ("" if rung == LANDLOCK else ", which keeps root from its settings")
     if rung == BUBBLEWRAP and shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     with tempfile.TemporaryDirectory(prefix="toolrun-probe-") as directory:

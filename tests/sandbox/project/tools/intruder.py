@@ -216,6 +216,16 @@ def overwrite(path: str, content: str) -> dict[str, str]:
     }
 
 
+def move(path: str, to: str) -> str:
+    """Move a file within its file system."""
+    return _tell(lambda: Path(path).rename(to))
+
+
+def truncate(path: str) -> str:
+    """Empty a file without opening it."""
+    return _tell(lambda: os.truncate(path, 0))
+
+
 def change_rights(path: str) -> dict[str, str]:
     """Change what is known of a file, apart from its content."""
     return {

@@ -19,6 +19,7 @@ from toolrun.processes.sandbox.system_support import (
     SystemSupport,
     find_support,
     forget_support,
+    gaps,
     landlock_abi,
     probe,
     remember_support,
@@ -29,10 +30,12 @@ LIMIT = 60.0
 NEWER = {"mount_setattr": 442, "landlock": 444}
 NUMBERS = {"x86_64": {"unshare": 272, **NEWER}, "aarch64": {"unshare": 97, **NEWER}}
 PROBE = """
-import ctypes, json, struct, sys
+import ctypes, json, os, struct, sys
 from toolrun.processes.sandbox.system_support import probe
 
-numbers = [int(it) for it in sys.argv[1:]]
+uid = int(sys.argv[1])
+os.getuid = lambda: uid
+numbers = [int(it) for it in sys.argv[2:]]
 code = [(0x20, 0, 0, 0)]
 for number in numbers:
     code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050001)]
@@ -51,11 +54,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def probe_without(*calls: str, path: str) -> tuple[str, dict[str, str]]:
-    """What is found where the system refuses these calls."""
+def probe_without(*calls: str, path: str, uid: int = os.getuid()) -> tuple[str, dict[str, str]]:
+    """What is found where the system refuses these calls, by a program that takes itself for this user's."""
     numbers = [str(NUMBERS[os.uname().machine][it]) for it in calls]
     variables = {**os.environ, "PATH": path}
-    command = [sys.executable, "-c", PROBE, *numbers]
+    command = [sys.executable, "-c", PROBE, str(uid), *numbers]
     done = subprocess.run(command, env=variables, capture_output=True, timeout=LIMIT, check=True)
     rung, refused = json.loads(done.stdout)
     return rung, refused
@@ -80,6 +83,34 @@ def test_there_are_no_walls_without_landlock_and_namespaces(tmp_path: Path) -> N
     rung, refused = probe_without("unshare", "landlock", path=str(tmp_path))
     assert (rung, list(refused)) == (NONE, [NAMESPACES, BUBBLEWRAP, LANDLOCK])
     assert refused[LANDLOCK] == "the kernel has no Landlock"
+
+
+@pytest.mark.skipif(bool(try_rung(NAMESPACES)), reason="needs namespaces")
+def test_without_landlock_users_have_namespaces_and_root_has_nothing(tmp_path: Path) -> None:
+    """Root owns the settings of the kernel and the disks, and no mount of ours is in front of them."""
+    rung, refused = probe_without("landlock", path=str(tmp_path), uid=0)
+    assert (rung, refused[NAMESPACES]) == (NONE, "the kernel has no Landlock, which keeps root from its settings")
+    assert probe_without("landlock", path=str(tmp_path), uid=1000) == (NAMESPACES, {})
+
+
+@pytest.mark.parametrize(
+    ("rung", "abi", "told"),
+    [
+        (NAMESPACES, 7, []),
+        (BUBBLEWRAP, 6, []),
+        (NAMESPACES, 5, ["abstract sockets, if it has"]),
+        (BUBBLEWRAP, 1, ["abstract sockets, if it has", "cannot move files"]),
+        (NAMESPACES, 0, ["abstract sockets, if it has", "open the devices"]),
+        (BUBBLEWRAP, 0, ["abstract sockets, if it has", "start any program, as"]),
+        (LANDLOCK, 1, ["command lines", "file system", "memory", "modes", "journal", "send signals", "move files"]),
+        (LANDLOCK, 7, ["command lines", "file system", "memory", "modes", "journal"]),
+        (NONE, 7, ["nothing is walled off"]),
+    ],
+)
+def test_what_a_rung_leaves_open_depends_on_the_kernel(rung: str, abi: int, told: list[str]) -> None:
+    found = gaps(rung, abi)
+    assert len(found) == len(told), found
+    assert all(part in gap for part, gap in zip(told, found, strict=True)), found
 
 
 def test_what_was_found_is_believed_until_it_is_forgotten_or_the_system_boots_again(tmp_path: Path) -> None:
