@@ -233,7 +233,7 @@ class Writer:
             begin(connection)
             running = self._rows.write_batch(connection, finished, records, self._open_calls)
             self._record_gap(connection)
-            done = [job for job in jobs if self._perform(job, connection)]
+            done = [job for job in jobs if perform(job, connection, self._rows.forget_tools)]
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  whatever it is, callers wait, and the thread must live on
             with suppress(sqlite3.Error):
@@ -251,12 +251,6 @@ class Writer:
         self._written += len(finished) + len(records) - known + len(self._claimed)
         self._succeed(records, running, done)
         self.file.checkpoint()
-
-    def _perform(self, job: WriterJob[Any], connection: sqlite3.Connection) -> bool:
-        is_done = perform(job, connection)
-        if not is_done:
-            self._rows.forget_tools()  # as for the whole transaction
-        return is_done
 
     def _may_pass(self, records: dict[int, CallRecord]) -> bool:
         """Whether not to try now. All that is kept would be written and rolled back for every call that waits."""

@@ -29,7 +29,7 @@ class NotRecordedError(UnavailableError):
     side_effects = SideEffects.NOT_STARTED
 
 
-def perform(job: WriterJob[Any], connection: sqlite3.Connection) -> bool:
+def perform(job: WriterJob[Any], connection: sqlite3.Connection, on_undone: Callable[[], None]) -> bool:
     """Run a job in the transaction; what it raises undoes only its own changes."""
     execute = connection.execute
     execute("SAVEPOINT job")
@@ -40,6 +40,7 @@ def perform(job: WriterJob[Any], connection: sqlite3.Connection) -> bool:
             raise  # SQLite has rolled back everything, as on a full disk, or cannot be believed any more
         execute("ROLLBACK TO job")
         execute("RELEASE job")
+        on_undone()
         job.outcome.set_exception(error)
         return False
     execute("RELEASE job")
