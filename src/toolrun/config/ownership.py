@@ -71,6 +71,12 @@ class Fault:
     place: Path
     controlled_by: ControlledBy
     status: os.stat_result
+    link: Path
+    """The file on whose way it is: the one that was found, or what a link there leads to."""
+
+    def safe_directory(self, path: Path, root: Path) -> Path:
+        """What has to be trusted, so that the file that was found is used in spite of this."""
+        return root if self.link == path else Path(os.path.realpath(self.link.parent))
 
 
 def judge(status: os.stat_result, role: PathRole, user: User) -> ControlledBy | None:
@@ -113,7 +119,7 @@ def find_fault(path: Path, user: User, root: Path | None = None) -> Fault | None
                 continue  # whoever reads the file says why it cannot be read
             controlled_by = judge(status, role, user)
             if controlled_by is not None:
-                return Fault(place, controlled_by, status)
+                return Fault(place, controlled_by, status, link)
     return None
 
 
@@ -126,7 +132,7 @@ def check_found(path: Path, environ: Mapping[str, str]) -> None:
     is_memory = fault.place.name == PROJECT_FOLDER
     remedies = [
         f"name it: --config {_quoted(path)}",
-        f"trust its folder: export {SAFE_DIRECTORY}={_quoted(path.parent)}",
+        f"trust its folder: {_trust(fault.safe_directory(path, path.parent), environ)}",
         f"do without what is in it: rm -r {_quoted(fault.place)}"
         if is_memory
         else f"make it yours alone: {_mend(fault, user)}",
@@ -155,7 +161,7 @@ def refusal(path: Path, root: Path, config: Path | None, environ: Mapping[str, s
     if user is None or fault is None:
         return ""
     folder = root if path.is_relative_to(root) else path.parent
-    ways = [_mend(fault, user), f"export {SAFE_DIRECTORY}={_quoted(folder)}"]
+    ways = [_mend(fault, user), _trust(fault.safe_directory(path, folder), environ)]
     if config is not None:
         ways.append(f"name the configuration: --config {_quoted(config)}")
     return f"is not loaded: {_words(fault, path, user)}. If you trust it: {'; or '.join(ways)}"
@@ -228,9 +234,16 @@ def _words(fault: Fault, path: Path, user: User) -> str:
 def _mend(fault: Fault, user: User) -> str:
     """The command that takes it from others."""
     place = _quoted(fault.place)
+    sudo = "" if user.uid in (_ROOT, fault.status.st_uid) else "sudo "
     if fault.controlled_by is ControlledBy.OWNER:
-        return f"chown {'-h ' if stat.S_ISLNK(fault.status.st_mode) else ''}{user.uid} {place}"
-    return f"chmod {'o' if fault.controlled_by is ControlledBy.EVERYBODY else 'g'}-w {place}"
+        return f"{sudo}chown {'-h ' if stat.S_ISLNK(fault.status.st_mode) else ''}{user.uid} {place}"
+    return f"{sudo}chmod {'o' if fault.controlled_by is ControlledBy.EVERYBODY else 'g'}-w {place}"
+
+
+def _trust(folder: Path, environ: Mapping[str, str]) -> str:
+    """The command that has a folder trusted, beside those that are already."""
+    known = environ.get(SAFE_DIRECTORY, "")
+    return f"export {SAFE_DIRECTORY}={_quoted(f'{known}{os.pathsep}{folder}' if known else folder)}"
 
 
 def _user(uid: int) -> str:
@@ -251,7 +264,7 @@ def _group(gid: int) -> str:
         return f"with gid {gid}"
 
 
-def _quoted(path: Path) -> str:
+def _quoted(path: Path | str) -> str:
     import shlex
 
     return shlex.quote(str(path))

@@ -9,8 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from toolrun.config import ownership
 from toolrun.config.load import find_config, load_config
-from toolrun.config.ownership import ControlledBy, PathRole, User, check_found, current_user, find_fault, judge, refusal
+from toolrun.config.ownership import (
+    ControlledBy,
+    Fault,
+    PathRole,
+    User,
+    check_found,
+    current_user,
+    find_fault,
+    judge,
+    refusal,
+)
 from toolrun.errors import ConfigError
 from toolrun.runtime import Runtime, read_config
 
@@ -230,6 +241,42 @@ def test_every_way_out_that_is_a_command_is_one(project: Path) -> None:
     command = str(caught.value).rpartition("make it yours alone: ")[2]
     assert os.system(command) == 0
     check_found(spaced / "toolrun.toml", {})
+
+
+def test_the_folder_to_trust_is_the_one_that_a_link_leads_to(project: Path, tmp_path: Path) -> None:
+    elsewhere, found = tmp_path / "elsewhere", project / "toolrun.toml"
+    elsewhere.mkdir()
+    (elsewhere / "real.toml").touch()
+    (elsewhere / "real.toml").chmod(0o666)
+    found.unlink()
+    found.symlink_to(elsewhere / "real.toml")
+    (project / "tools" / "four.py").symlink_to(elsewhere / "real.toml")
+    for environ in ({}, {"TOOLRUN_SAFE_DIRECTORY": "/nowhere:/else"}):
+        with pytest.raises(ConfigError) as caught:
+            check_found(found, environ)
+        (line,) = [it for it in str(caught.value).splitlines() if "trust its folder: export " in it]
+        variable, _, value = line.rpartition("export ")[2].partition("=")
+        assert value.split(":") == [*environ.get(variable, "").split(":")[: 2 * len(environ)], str(elsewhere)]
+        check_found(found, {variable: value})
+        assert f"export {variable}={value};" in refusal(project / "tools" / "four.py", project, found, environ)
+        assert not refusal(project / "tools" / "four.py", project, found, {variable: value})
+
+
+@pytest.mark.parametrize(
+    ("owner", "command"), [(STRANGER, "sudo chown 1000 "), (0, "sudo chmod o-w "), (1000, "chmod o-w ")]
+)
+def test_what_only_root_may_mend_is_mended_with_sudo(
+    owner: int, command: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = project / "toolrun.toml"
+    fault = Fault(
+        found, ControlledBy.OWNER if owner == STRANGER else ControlledBy.EVERYBODY, status(REGULAR, owner), found
+    )
+    monkeypatch.setattr(ownership, "current_user", lambda _: user(1000))
+    monkeypatch.setattr(ownership, "find_fault", lambda *_: fault)
+    with pytest.raises(ConfigError) as caught:
+        check_found(found, {})
+    assert f"- make it yours alone: {command}{found}" in str(caught.value)
 
 
 def test_the_refusal_of_a_tool_can_be_shown_in_one_line(project: Path) -> None:
