@@ -22,6 +22,7 @@ from toolrun.cli.argument_pairs import parse_pairs
 from toolrun.errors import UsageError
 from toolrun.json import JSON
 from toolrun.processes.engine import describe_exit
+from toolrun.schema.reading import RepeatedKeyError, read_json
 
 _ENDING: Final = 2.0
 """Seconds for an editor to end by itself when it is no longer wanted."""
@@ -48,7 +49,9 @@ async def edit_arguments(arguments: Mapping[str, JSON], terminal: int, read_line
 
 def _parse_object(text: str) -> dict[str, JSON]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
+    except RepeatedKeyError as error:
+        raise UsageError(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"this is not JSON: {error}") from None
     if not isinstance(value, dict):

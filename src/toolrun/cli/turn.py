@@ -25,7 +25,7 @@ from toolrun.journal.history import PastConversation, open_history
 from toolrun.redaction import Redactor
 from toolrun.result import ToolCall, ToolResult
 from toolrun.runtime import Runtime
-from toolrun.text import cut
+from toolrun.text import cut, one_line
 from toolrun.tools.context import Progress
 
 if TYPE_CHECKING:
@@ -188,7 +188,8 @@ class Display:
 
     def _arguments(self, call: ToolCall) -> str:
         given = self._redactor.value(call.arguments)
-        return _short(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str))
+        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+        return one_line(_short(text))
 
     def _outcome(self, result: ToolResult) -> str:
         text = self._redactor.hide(result.error or "" if not result.success else result.text)

@@ -52,6 +52,7 @@ async def test_a_line_changes_some_arguments_and_an_object_all(line: str | None,
         ("to='", "No closing quotation"),
         ("amount:=x", "needs JSON"),
         ("{", "this is not JSON"),
+        ('{"to": "ann", "to": "bob"}', "'to' is sent twice"),
     ],
 )
 async def test_what_cannot_be_read_is_said(line: str, why: str) -> None:
