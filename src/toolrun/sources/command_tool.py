@@ -81,6 +81,11 @@ class CommandTool:
         self._command = command
         self._services = services
 
+    @property
+    def said_hash(self) -> str:
+        """The command: whoever agreed to a call agreed to what it runs."""
+        return repr(self._command)
+
     async def ainvoke(self, arguments: dict[str, JSON]) -> JSON:
         command = self._command
         spec = await self._confined(self._spec(command.template.fill(arguments)))

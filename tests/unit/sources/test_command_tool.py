@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolrun import ErrorKind, Runtime, SideEffects, ToolResult
+from toolrun import Allow, ApprovalRequest, ErrorKind, Runtime, SideEffects, ToolResult
 
 pytestmark = pytest.mark.xdist_group("commands")
 
@@ -94,6 +94,21 @@ async def test_a_program_gets_its_arguments_unread_by_any_shell_and_only_the_var
     assert shown["cwd"] == str(project)
     assert "s3cret-value" not in result.text
     assert not (project / "out").exists()
+
+
+async def test_whoever_allowed_a_call_for_always_is_asked_again_when_the_command_is_another(project: Path) -> None:
+    asked: list[str] = []
+
+    def decide(request: ApprovalRequest) -> Allow:
+        asked.append(request.definition)
+        return Allow("always")
+
+    for command in (["/bin/echo", "{a}"], ["/bin/echo", "{a}"], ["/bin/echo", "-n", "{a}"]):
+        declare(project, "say", command)
+        (project / "toolrun.toml").write_text('[workers]\nsandbox = "off"\n[approval]\ndefault = "ask"\n')
+        async with Runtime.open(project / "toolrun.toml", on_approval=decide) as runtime:
+            assert (await runtime.executor.execute("say", {"a": "x"})).result == "x"
+    assert len(asked) == len(set(asked)) == 2
 
 
 async def test_a_value_that_starts_with_a_dash_is_no_option(project: Path) -> None:
