@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from support.console import toolrun
 from support.serving import Served, http_client, served
+from support.waiting import until
 
 TOOLS = '''
 from pathlib import Path
@@ -117,6 +121,31 @@ async def test_arguments_that_are_not_shown_in_full_are_not_replaced(server: Ser
     answer = api.post("/api/approvals/1", json={"answer": "allow", "arguments": {"path": "/x"}})
     assert (answer.status_code, "too long" in answer.json()["error"]) == (400, True)
     assert api.post("/api/approvals/1", json={"answer": "deny"}).status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_call_that_waits_finds_its_request_and_its_answer_after_a_restart(project: Path, number: int) -> None:
+    def call(server: Served, accept: str) -> tuple[httpx2.Client, httpx2.Request]:
+        host, port = server.place
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": accept}
+        client = httpx2.Client(base_url=f"http://{host}:{port}", headers=headers, timeout=60)
+        return client, client.build_request("POST", "/api/tools/remove/call", json={"arguments": {"path": "/x"}})
+
+    with served("--token", TOKEN, cwd=project) as server:
+        client, request = call(server, "text/event-stream")
+        with client, suppress(httpx2.TransportError):
+            lines = client.send(request, stream=True).iter_lines()
+            assert any(line.startswith("event: started") for line in lines)
+            await until(lambda: [it["id"] for it in client.get("/api/approvals").json()["approvals"]] == [1])
+            server.process.send_signal(number)
+            assert not any(line.startswith("event: result") for line in lines)
+    assert toolrun("approvals", "allow", "1", cwd=project).returncode == 0
+    with served("--token", TOKEN, cwd=project) as server:
+        client, request = call(server, "application/json")
+        with client:
+            assert client.send(request).json()["result"] == "removed /x"
+            assert client.send(request).json()["error_kind"] == "not_approved"
+    assert (project / "ran.txt").read_text() == "/x\n"
 
 
 @pytest.mark.parametrize(

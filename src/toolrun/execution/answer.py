@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from time import perf_counter
 from typing import cast
 
+from toolrun.errors import SideEffects
 from toolrun.execution.failure import Failure, explain
 from toolrun.execution.finalise import Finalised
 from toolrun.execution.secrecy import with_shown
@@ -34,6 +36,14 @@ def answer(call: Call, value: object, error: BaseException | None, max_chars: in
             result = with_shown(result, finalised.shown)
     elif type(value) is Content:
         result.artifact, result.meta = value.artifact, value.meta if value.is_normal else meta_of(value)
+    return result
+
+
+def cancelled(call: Call, error: CancelledError, max_chars: int) -> ToolResult:
+    """The answer to a call whose caller has gone, for the record."""
+    result = failed(call, error, max_chars)
+    if call.phase:
+        result.side_effects = SideEffects.NOT_STARTED
     return result
 
 

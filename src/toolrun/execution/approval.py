@@ -17,10 +17,10 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from toolrun.errors import CallTimeoutError, InvalidArgumentsError, NotApprovedError, SideEffects
+from toolrun.execution.paused_deadline import paused_deadlines
 from toolrun.json import JSON
 from toolrun.logger import get_logger
 from toolrun.redaction import Redactor
@@ -187,30 +187,25 @@ class HookApprover:
 
 
 async def pass_gate(call: Call, prepared: PreparedTool, manager: ToolManager) -> None:
-    """Wait at the gate of a tool. The deadline that its caller has set goes on; that of its body does not."""
+    """Wait at the gate of a tool."""
     if prepared.gate is None or call.is_approved:
         return
-    before = perf_counter()
     # Who made the call may still hold its arguments: what runs is what the person sees, and not what they are later.
     call.arguments = cast("dict[str, JSON]", normalise(call.arguments))
-    await prepared.gate(call, prepared)
-    call.is_approved = True
+    call.phase = "its approval"
+    with paused_deadlines(call):
+        await prepared.gate(call, prepared)
+    call.is_approved, call.phase = True, ""
     tool = manager.get(prepared.name)
     if tool is not prepared.tool and (tool is None or hash_definition(tool) != hash_definition(prepared.tool)):
         raise NotApprovedError(
             f"Tool '{call.name}' was not run: it has changed since its approval was asked for. Call it again."
         )
-    if not call.has_own_deadline:
-        call.deadline += perf_counter() - before
-        if call.parent is not None:
-            call.deadline = min(call.deadline, call.parent.deadline)
 
 
 def waiting_time(call: Call, expires: float) -> float:
     """Seconds that a call can wait for an answer."""
-    if call.parent is not None:
-        expires = min(expires, max(0.0, call.parent.deadline - perf_counter()))
-    return min(expires, call.remaining()) if call.has_own_deadline else expires
+    return min(expires, call.remaining())
 
 
 def make_request(call: Call, prepared: PreparedTool, reason: str = "") -> ApprovalRequest:

@@ -67,6 +67,12 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
 
+    def reset(self) -> None:
+        """The deadlines of calls that run have changed."""
+        due = min((call.deadline for call in self._running.values()), default=float("inf"))
+        if due < self._due:
+            self._set(due)
+
     def _set(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -81,8 +87,7 @@ class Deadlines:
                 del self._running[running]
                 if not running.outcome.done():
                     running.outcome.set_result((None, _expired(call)))
-        if self._running:
-            self._set(min(call.deadline for call in self._running.values()))
+        self.reset()
 
 
 def stopped(call: Call, by: str) -> StoppedError:

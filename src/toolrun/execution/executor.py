@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from toolrun.config.model import Limits, ToolSettings
 from toolrun.errors import OverloadedError, UsageError
 from toolrun.execution.admission import check_limits, checked_timeout, own_timeout
-from toolrun.execution.answer import answer, failed
+from toolrun.execution.answer import answer, cancelled, failed
 from toolrun.execution.approval import Approver, HookApprover, OnApproval, pass_gate
 from toolrun.execution.argument_check import check
 from toolrun.execution.blocking import LoopEndedError, keep_from_collection, run_blocking, sync_failure
@@ -157,8 +157,8 @@ class ToolExecutor:
                 value, error = await self._run(prepared, call, recorder)
             if type(value) is not int and not is_quick(value, error):
                 value, error = await self._finalise(prepared, call, value, error)
-        except asyncio.CancelledError as cancelled:
-            self._finish(call, failed(call, cancelled, self._max_chars), prepared)
+        except asyncio.CancelledError as left:
+            self._finish(call, cancelled(call, left, self._max_chars), prepared)
             raise
         except Exception as refused:  # noqa: BLE001  every accepted call ends in an answer
             value, error = None, refused if type(name) is str else unknown_tool(name, self._by_name, self.pending_tools)

@@ -141,7 +141,7 @@ class _RunningRoutes:
         if running is None:
             raise RequestError(404, f"no call {id} is running; GET /api/running lists the running calls")
         if not self._runtime.executor.loop_state().stop(running.call, _STOPPED_BY):
-            waits = running.call.phase or "its approval, or for what its tool needs"
+            waits = running.call.phase or "what its tool needs"
             raise RequestError(409, f"call {id} has not started yet: it is waiting for {waits}")
         return {"state": "stopped"}
 

@@ -108,6 +108,10 @@ class Call:
     """On the clock of `time.perf_counter`."""
     has_own_deadline = False
     """Whether the caller has set it, and not the settings of the tool."""
+    waiting = 0
+    """How many requests for approval its body waits for: its own, or those of calls inside of it."""
+    left = 0.0
+    """Seconds until its deadline when it began to wait for the first of them."""
     error: BaseException | None = None
     """What the tool raised."""
     loop: asyncio.AbstractEventLoop | None = None

@@ -96,6 +96,8 @@ class Approvals:
         self._journal = journal
         self._redactor = redactor or Redactor()
         self._program = program
+        self.is_ending = False
+        """Whether this process ends: then a caller that is cancelled has not gone, and finds its request again."""
         self._memory: sqlite3.Connection | None = None
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """By the number of the request: held by the call that asks about it."""
@@ -224,6 +226,8 @@ class Approvals:
 
     def _withdraw(self, id: int) -> None:
         """The caller has gone. Nobody is left who could wait for this to be written."""
+        if self.is_ending:
+            return
         if self._journal is not None:
             self._journal.run(lambda connection: withdraw_request(connection, id))
         elif self._memory is not None:

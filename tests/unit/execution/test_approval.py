@@ -20,13 +20,16 @@ from toolrun import (
     SideEffects,
     ToolExecutor,
     ToolManager,
+    ToolResult,
     ToolSettings,
     tool,
 )
 from toolrun.config.model import ApprovalSettings
-from toolrun.execution import approval
+from toolrun.execution import deadline, paused_deadline
+from toolrun.execution import executor as executor_module
 from toolrun.execution.approval import Caller, OnApproval, Scope, as_model, calling_as, current_caller
-from toolrun.tools.context import ToolContext
+from toolrun.tools import context as context_module
+from toolrun.tools.context import Call, ToolContext
 from toolrun.trust.approvals import Approvals
 
 
@@ -246,9 +249,78 @@ async def test_the_time_of_asking_is_not_that_of_the_body(world: World, monkeypa
         seen.append(context.remaining())
 
     clock = iter([0.0, 1000.0])  # when somebody is asked, and when there is an answer
-    monkeypatch.setattr(approval, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(paused_deadline, "perf_counter", lambda: next(clock))
     assert (await world.executor(lambda _: True).execute("look")).success
     assert 1000 < seen[0] <= 1005
+
+
+async def test_the_deadline_of_a_body_stands_still_while_its_calls_wait_for_an_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both of them: the one that is answered first does not set the clock going."""
+    asked: dict[str, asyncio.Future[bool]] = {}
+    both, seen, now = asyncio.Event(), dict[str, float](), [1000.0]
+    monkeypatch.setattr(paused_deadline, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(context_module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(executor_module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(deadline, "perf_counter", lambda: now[0])
+
+    @world.manager.add
+    @tool(timeout=5.0)
+    async def outer(context: ToolContext) -> None:
+        """Out."""
+        calls = [asyncio.create_task(context.call_tool("remove", {"path": path})) for path in ("/a", "/b")]
+        await both.wait()
+        now[0] += 1000
+        asked["/a"].set_result(True)
+        assert (await calls[0]).success
+        seen["one"] = context.remaining()
+        now[0] += 1000
+        asked["/b"].set_result(True)
+        assert (await calls[1]).success
+        seen["both"] = context.remaining()
+
+    async def decide(request: ApprovalRequest) -> bool:
+        if request.tool == "outer":
+            return True
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        asked[str(request.arguments["path"])] = answer
+        if len(asked) == 2:
+            both.set()
+        return await answer
+
+    result = await asyncio.wait_for(world.executor(decide).execute("outer"), 30)
+    assert (result.error, world.ran) == (None, ["/a", "/b"])
+    assert seen == {"one": float("inf"), "both": 5.0}
+
+
+async def test_the_deadline_of_a_body_goes_on_when_its_last_call_has_its_answer(world: World) -> None:
+    @world.manager.add
+    @tool(timeout=0.2)
+    async def outer(context: ToolContext) -> None:
+        """Out."""
+        await context.call_tool("remove", {"path": "/x"})
+        await asyncio.Event().wait()
+
+    result = await asyncio.wait_for(world.executor(lambda _: True).execute("outer"), 30)
+    assert result.error_kind is ErrorKind.TIMEOUT
+    assert world.ran == ["/x"]
+
+
+async def test_the_deadline_of_the_caller_also_goes_on_for_what_its_call_calls(world: World) -> None:
+    @world.manager.add
+    async def outer(context: ToolContext) -> Any:
+        """Out."""
+        return (await context.call_tool("remove", {"path": "/x"})).error
+
+    async def decide(request: ApprovalRequest) -> bool:
+        if request.tool == "remove":
+            await asyncio.Event().wait()
+        return True
+
+    result = await asyncio.wait_for(world.executor(decide).execute("outer", timeout=0.1), 30)
+    assert result.error_kind is ErrorKind.TIMEOUT
+    assert world.ran == []
 
 
 async def test_the_deadline_of_the_caller_goes_on_while_somebody_is_asked(world: World) -> None:
@@ -267,6 +339,29 @@ async def test_the_deadline_of_the_caller_goes_on_while_somebody_is_asked(world:
     assert "nobody answered the request for approval in time" in (result.error or "")
     assert cancelled.is_set()
     assert world.ran == []
+
+
+async def test_a_caller_that_leaves_while_somebody_is_asked_has_done_nothing(world: World) -> None:
+    asked, ended = asyncio.Event(), list[ToolResult]()
+
+    async def never(_: ApprovalRequest) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    class Listener:
+        def call_started(self, call: Call) -> None: ...
+
+        def call_finished(self, call: Call, result: ToolResult) -> None:
+            ended.append(result)
+
+    executor = world.executor(never, observers=[Listener()])
+    calling = asyncio.create_task(executor.execute("remove", {"path": "/x"}))
+    await asyncio.wait_for(asked.wait(), 30)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert [(it.error_kind, it.side_effects) for it in ended] == [(ErrorKind.CANCELLED, SideEffects.NOT_STARTED)]
 
 
 async def test_a_tool_that_changes_while_somebody_is_asked_is_not_run(world: World) -> None:

@@ -415,6 +415,29 @@ async def test_a_request_is_withdrawn_when_its_caller_goes(house: House) -> None
     assert await approvals.answer(1, Allow()) == "is no longer wanted"
 
 
+async def test_a_request_outlives_the_process_that_ends_while_it_waits(kept_house: House) -> None:
+    asked = asyncio.Event()
+
+    async def never(_: ApprovalRequest) -> Answer:
+        asked.set()
+        await asyncio.Event().wait()
+        return Allow()
+
+    executor, approvals = kept_house.executor(on_approval=never)
+    call = asyncio.create_task(executor.execute("remove", {"path": "/x"}))
+    await asyncio.wait_for(asked.wait(), 30)
+    before = await the_one(approvals)
+    approvals.is_ending = True
+    call.cancel()
+    await asyncio.wait([call])
+    await kept_house.close()
+    executor, approvals = kept_house.executor()
+    assert await the_one(approvals) == before
+    assert await approvals.answer(before.id, Allow()) is None
+    assert (await executor.execute("remove", {"path": "/x"})).success
+    assert kept_house.ran == ["/x"]
+
+
 async def test_a_rule_that_denies_says_which_rule(house: House) -> None:
     rules = (ApprovalRule(action="allow", tool="other"), ApprovalRule(action="deny", arguments={"path": "/x"}))
     executor, approvals = house.executor(ApprovalSettings(rules=rules))

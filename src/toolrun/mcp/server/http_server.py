@@ -21,6 +21,7 @@ from toolrun.mcp.server.http_address import PATH, Address
 from toolrun.mcp.server.http_connection import Connection, most_connections, sweep
 from toolrun.mcp.server.http_guard import Guard
 from toolrun.mcp.server.mcp_server import McpServer
+from toolrun.trust.approvals import Approvals
 
 MAX_BODY: Final = 16 * 1024 * 1024
 _BACKLOG: Final = 256
@@ -72,6 +73,8 @@ async def serve_http(
         ):
             await asyncio.wait([serving])
     finally:
+        if isinstance(approver := server.executor.approver, Approvals):
+            approver.is_ending = True
         http.should_exit = True
         guard.stop()
         await serving
