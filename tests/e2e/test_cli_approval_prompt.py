@@ -409,6 +409,21 @@ def test_the_one_who_calls_is_asked_where_a_rule_says_so(project: Path) -> None:
     assert paid(project) == ["ann 1", "ann 1"]
 
 
+def test_a_call_that_is_made_again_is_asked_about_like_any_other(project: Path) -> None:
+    assert toolrun("call", "pay", "to=ann", "--yes", cwd=project).returncode == 0
+    call = last_call(project)["id"]
+    assert toolrun("replay", call, "--yes", cwd=project).returncode == 0
+    with terminal(str(TOOLRUN), "replay", call, cwd=project) as shown:
+        shown.expect("[y/N]: ")
+        shown.type("y")
+        shown.expect("You are asked because: its author requires it")
+        shown.expect(QUESTION)
+        shown.type("y")
+        shown.expect("result: the same")
+        assert shown.ends() == 0
+    assert paid(project) == ["ann 1"] * 3
+
+
 def test_the_question_looks_as_in_the_guide(tmp_path: Path) -> None:
     page = (ROOT / "docs/guides/approvals.md").read_text()
     blocks = re.findall(r"^```\w+[^\n]*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

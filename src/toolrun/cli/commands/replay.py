@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from toolrun.cli.approval_prompt import always_yes, terminal_prompt
 from toolrun.cli.argument_pairs import read_pairs
 from toolrun.cli.command_runner import run_with_tools
 from toolrun.cli.exit import FAILED, OK
@@ -53,8 +54,11 @@ def command(options: Options, call: str, given: tuple[str, ...], yes: bool, as_j
         before = find_call(history, call, options)
     arguments = arguments_of(before, words)
     output = claim_stdout()
+    prompt = None if yes else terminal_prompt()
 
     async def replay(runtime: Runtime) -> int:
+        if prompt is not None:
+            prompt.runtime = runtime
         if runtime.journal is None:
             raise UsageError(
                 "the journal of the project is off ([journal] enabled), so there is nothing to compare with"
@@ -78,7 +82,7 @@ def command(options: Options, call: str, given: tuple[str, ...], yes: bool, as_j
             raise UsageError(f"the call was made, but is not in the journal: {result.error or render(result.shown)}")
         return _compare(output, before, after, as_json=as_json)
 
-    return run_with_tools(options, replay, lazy=True)
+    return run_with_tools(options, replay, lazy=True, on_approval=always_yes if yes else prompt)
 
 
 def _ask(before: PastCall, arguments: dict[str, JSON], effects: Effects | None) -> None:
