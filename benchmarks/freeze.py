@@ -123,7 +123,7 @@ class Hooked:
 
 class SlowNumberError(OSError):
     @property
-    def errno(self) -> int:  # type: ignore[override]
+    def errno(self) -> int:  # type: ignore[override]  # what is tried
         time.sleep(3)
         return 2
 

@@ -8,6 +8,7 @@ import gc
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness import Target, print_table, print_targets
 
@@ -45,11 +46,11 @@ async def main(calls: int) -> bool:
     executor = ToolExecutor(ToolManager([add, suspends, blocking, fails]))
     # One in fifty goes to each of the slower kinds, so that every path is walked thousands of times.
     names = ["add"] * 47 + ["suspends", "blocking", "fails"]
-    arguments = [{"a": 1, "b": 2}, {"a": 1, "b": "2"}]
+    arguments: list[Any] = [{"a": 1, "b": 2}, {"a": 1, "b": "2"}]
 
     async def run(count: int) -> None:
         for number in range(count):
-            await executor.execute(names[number % 50], arguments[number % 7 == 0])  # type: ignore[arg-type]
+            await executor.execute(names[number % 50], arguments[number % 7 == 0])
 
     await run(1000)
     rows, first = [], resident()

@@ -15,7 +15,7 @@ async def main() -> None:
     async with Client(server) as client:
         for name, arguments in CALLS.items():
             result = await client.call_tool(name, arguments)
-            print(result.content[0].text)  # type: ignore[union-attr]
+            print(result.content[0].text)  # type: ignore[union-attr]  # these tools answer with text
 
 
 asyncio.run(main())

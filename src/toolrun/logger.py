@@ -56,7 +56,7 @@ def get_logger(name: str) -> logging.Logger:
     logger = logging.getLogger(name)
     logger.addFilter(_CLEAN)  # at most once
     if "getChild" not in vars(logger):  # not by a class of our own: the program may have chosen one for all loggers
-        logger.getChild = partial(_child, name)  # type: ignore[method-assign]
+        logger.getChild = partial(_child, name)  # type: ignore[method-assign]  # as said above
     return logger
 
 

@@ -6,11 +6,14 @@ Which imports are allowed is checked by `lint-imports` in `script/test`; this fi
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from token import COMMENT
 from typing import Any
 
 import pytest
@@ -42,6 +45,7 @@ CLASSES_WITH_ONE_NAME = {
     "InvalidArgumentsError": "the worker raises what the host reports",
     "ToolError": "public: in `toolrun`, and its twin for scripts in `toolrun_sdk`",
 }
+SUPPRESSION = re.compile(r"noqa(: [A-Z]+\d+(, [A-Z]+\d+)*)?|type: ignore(\[[\w, -]+\])?")
 HEADING = "## Rooms, and who may import whom"
 
 
@@ -114,6 +118,18 @@ def test_files_and_functions_stay_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= LONGEST_FILE
     assert not [name for name, lines in _functions(text) if lines > LONGEST_FUNCTION]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_suppression_has_its_reason_beside_it_or_above(path: Path) -> None:
+    with tokenize.open(path) as file:
+        comments = {it.start[0]: it.string for it in tokenize.generate_tokens(file.readline) if it.type == COMMENT}
+    bare = {line for line, comment in comments.items() if SUPPRESSION.search(comment) and not _reason(comment)}
+    assert not {line for line in bare if line - 1 not in comments}
+
+
+def _reason(comment: str) -> str:
+    return SUPPRESSION.sub("", comment).strip("# ")
 
 
 def test_no_two_files_have_the_same_name_apart_from_those_that_nobody_confuses() -> None:

@@ -7,7 +7,7 @@ import contextlib
 from functools import partial
 from itertools import islice
 from time import perf_counter, time_ns
-from typing import Final
+from typing import Any, Final
 
 from toolrun.errors import ErrorKind, InvalidArgumentsError, SideEffects
 from toolrun.execution.call_journal import PARENTS_KEY
@@ -315,7 +315,7 @@ def _head(value: object) -> str:
     return _text(_beginning(value))
 
 
-def _beginning(value: object) -> JSON:
+def _beginning(value: Any) -> JSON:
     if type(value) is str:
         return value[:_MAX_TEXT]
-    return value if type(value) in _NUMBERS else f"<{type(value).__name__}>"  # type: ignore[return-value]
+    return value if type(value) in _NUMBERS else f"<{type(value).__name__}>"

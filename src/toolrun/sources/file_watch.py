@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class FileStamp(NamedTuple):
@@ -33,10 +33,10 @@ async def possible_changes(root: Path, patterns: tuple[str, ...]) -> AsyncIterat
     """Ends a step when a file that matches the patterns, or a folder with such files, may have changed."""
     from watchfiles import awatch
 
-    options = {"recursive": False, "watch_filter": None, "raise_interrupt": False}
+    options: Any = {"recursive": False, "watch_filter": None, "raise_interrupt": False}
     while True:
         folders = await asyncio.to_thread(_folders, root, patterns)
-        changes = awatch(*folders, rust_timeout=int(_LOOK_EVERY * 1000), yield_on_timeout=True, **options)  # type: ignore[arg-type]
+        changes = awatch(*folders, rust_timeout=int(_LOOK_EVERY * 1000), yield_on_timeout=True, **options)
         try:
             async for _ in changes:
                 yield

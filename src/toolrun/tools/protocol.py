@@ -46,7 +46,7 @@ def check_name(name: object) -> None:
 
 def is_seconds(value: object) -> bool:
     """Whether a value can be a timeout: a finite number above zero."""
-    return type(value) in (int, float) and 0 < value <= sys.float_info.max  # type: ignore[operator]
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
 
 
 def origin_of(tool: Tool) -> Origin:

@@ -322,8 +322,9 @@ def main(argv: list[str], requests: int, answers: int) -> None:
     port = Port(requests, answers)
     # The host decides when its workers end. A handler, because SIG_IGN would be inherited by the tool's children.
     _signal.signal(_signal.SIGINT, lambda *_: None)
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr, unused-ignore]
+    stdout: Any = sys.stdout
+    if stdout is not None:
+        stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     path, limit, is_describing, size = _options(argv)
     try:
         loaded = script.load(path, None if size is None else port.read_exactly(size))

@@ -74,9 +74,9 @@ def mount(steps: list[list[Any]]) -> bytes:
 
 def import_own() -> None:
     """What is needed behind the walls in any case. Nothing of the script's environment is run."""
-    import site  # noqa: F401
+    import site  # noqa: F401  see above
 
-    from . import serve  # noqa: F401
+    from . import serve  # noqa: F401  see above
 
 
 def _nothing() -> None:

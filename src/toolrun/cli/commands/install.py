@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import click
 from toolrun.cli.editing import confirm, replace_file, text_of, yes_option
 from toolrun.cli.exit import FAILED, OK
 from toolrun.cli.options import Options, shared_options
-from toolrun.cli.output import claim_stdout, complain, inform, near
+from toolrun.cli.output import Output, claim_stdout, complain, inform, near
 from toolrun.errors import ConfigError
 from toolrun.extra import is_installed, missing
 from toolrun.json import JSON
@@ -101,11 +102,7 @@ def command(
     output = claim_stdout()
     shown = json.dumps({target.section: {name: entry}}, indent=2, ensure_ascii=False)
 
-    def report(wrote: bool, backup: Path | None = None) -> None:
-        if as_json:
-            kept = None if backup is None else str(backup)
-            output.json({"file": str(path), "name": name, "entry": entry, "wrote": wrote, "backup": kept})
-
+    report = partial(_report, output, as_json, {"file": str(path), "name": name, "entry": entry})
     if only_prints:
         if as_json:
             report(False)
@@ -114,17 +111,11 @@ def command(
             output.text(shown)
         return OK
     before = text_of(path)
-    try:
-        present = _present(before or "", target.section, name)
-        after = jsonc.with_entry(before or "", target.section, name, entry)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
+    present, after = _edited(path, before or "", target.section, name, entry)
     if present == entry:
         inform(f"{target.title} already has it, in {near(path)}.")
         report(False)
         return OK
-    if present is not None and not _is_ours(present):
-        raise ConfigError(f"{path}: '{name}' is already another server; choose another name with --name")
     if not as_json:
         output.text(shown)
     elif not yes:
@@ -136,13 +127,34 @@ def command(
     backup = replace_file(path, before, after)
     report(True, backup)
     inform(f"Wrote {near(path)}" + (f"; backup in {near(backup)}" if backup else ""))
+    _tell_next_steps(target, config.root, url)
+    return OK
+
+
+def _report(output: Output, as_json: bool, about: dict[str, JSON], wrote: bool, backup: Path | None = None) -> None:
+    if as_json:
+        output.json({**about, "wrote": wrote, "backup": None if backup is None else str(backup)})
+
+
+def _edited(path: Path, before: str, section: str, name: str, entry: dict[str, JSON]) -> tuple[JSON, str]:
+    """The entry that is there, if any, and the file with the new one."""
+    try:
+        present = _present(before, section, name)
+        after = jsonc.with_entry(before, section, name, entry)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}. Nothing was changed.") from None
+    if present is not None and present != entry and not _is_ours(present):
+        raise ConfigError(f"{path}: '{name}' is already another server; choose another name with --name")
+    return present, after
+
+
+def _tell_next_steps(client: Client, root: Path, url: str | None) -> None:
     if url is not None:
-        file = shlex.quote(str(token_file(config.root)))
-        inform(f'{target.title} needs the token in its environment: export {VARIABLE}="$(cat {file})"')
-    inform(target.advice)
+        file = shlex.quote(str(token_file(root)))
+        inform(f'{client.title} needs the token in its environment: export {VARIABLE}="$(cat {file})"')
+    inform(client.advice)
     if not is_installed("mcp"):
         complain(str(missing("mcp", ImportError(name="mcp"), "toolrun serve")))
-    return OK
 
 
 def _default_name(client: Client, root: Path) -> str:

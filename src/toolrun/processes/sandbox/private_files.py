@@ -51,6 +51,7 @@ class _Search:
 
     def is_current(self) -> bool:
         try:
+            # As above, quick.
             is_same = all(os.stat(path).st_mtime_ns == changed for path, changed in self.changed.items())  # noqa: PTH116
         except OSError:
             return False

@@ -55,7 +55,7 @@ async def _endless(blocks: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
 
 def _sounddevice() -> Any:
     try:
-        import sounddevice  # type: ignore[import-untyped]
+        import sounddevice  # type: ignore[import-untyped]  # it has no types
     except ImportError:
         raise SpeechError(
             "The microphone needs the package sounddevice. Install it with 'pip install sounddevice'."

@@ -17,7 +17,7 @@ class PiperSpeaker:
     def __init__(self, voice: Path) -> None:
         """`voice` is the `.onnx` file; its `.onnx.json` must be beside it."""
         try:
-            from piper import PiperVoice  # type: ignore[import-not-found]
+            from piper import PiperVoice  # type: ignore[import-not-found]  # users install it
         except ImportError:
             raise SpeechError(
                 "Speaking with piper needs the package piper-tts. Install it with 'pip install piper-tts', or speak "

@@ -123,7 +123,7 @@ def has_loud_silence(pcm: bytes, spans: Sequence[tuple[str, int, int]]) -> bool:
 
 def _decoder() -> Any:
     try:
-        from pocketsphinx import Decoder, get_model_path  # type: ignore[import-untyped]
+        from pocketsphinx import Decoder, get_model_path  # type: ignore[import-untyped]  # it has no types
     except ImportError as error:
         raise missing("voice", error, "Speech recognition") from error
     decoder = Decoder(lm=None, loglevel="FATAL")

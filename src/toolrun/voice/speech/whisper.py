@@ -18,7 +18,7 @@ class WhisperRecogniser:
     def __init__(self, model: str = "base.en", *, language: str = "en", hint: str = "") -> None:
         """`hint` is text that resembles the sentences, for instance the names of the devices."""
         try:
-            from faster_whisper import WhisperModel  # type: ignore[import-not-found]
+            from faster_whisper import WhisperModel  # type: ignore[import-not-found]  # users install it
         except ImportError:
             raise SpeechError(
                 "Recognition with Whisper needs the package faster-whisper. Install it with 'pip install "
