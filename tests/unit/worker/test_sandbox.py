@@ -43,7 +43,7 @@ def test_a_mount_that_fails_is_told_and_nothing_runs(tmp_path: Path) -> None:
         pytest.skip(f"this system refuses namespaces: {reason}")
     script = tmp_path / "script.py"
     script.write_text("raise SystemExit('it has run')")
-    mounts = [["own mounts"], ["proc", "/nonexistent"]]
+    mounts = [["own mounts"], ["proc", str(tmp_path / "missing")]]
     done = run({"namespaces": IN_NAMESPACES, "mounts": mounts}, str(script))
     assert done.returncode == 1
     assert "mount: No such file" in json.loads(done.stdout)["ready"]["sandbox"]
