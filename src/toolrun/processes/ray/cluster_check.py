@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from toolrun.cluster.head_address import parse_head_address
 from toolrun.processes.engine import describe_exit
 
 _CONNECT: Final = 3.0
@@ -31,7 +32,11 @@ def check_cluster(address: str, allow_without_token: bool) -> None:
     own = {name: value for name, value in os.environ.items() if name not in _TOKEN_VARIABLES}
     wrong = _start(address, {**own, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)})
     right = _start(address, dict(os.environ))
-    stranger, we = _word(wrong), _word(right)
+    judge_answers(address, _word(wrong), _word(right), allow_without_token)
+
+
+def judge_answers(address: str, stranger: str, we: str, allow_without_token: bool) -> None:
+    """What the head said to somebody with a wrong token, and to us. Raises ClusterError."""
     if stranger == "in" and not allow_without_token:
         raise ClusterError(
             f"the cluster at {address} lets in whoever can reach it: it asks for no token. Start all its nodes with "
@@ -43,21 +48,18 @@ def check_cluster(address: str, allow_without_token: bool) -> None:
             "the token that the nodes were started with"
         )
     for word in (we, stranger):
-        if word.startswith("error"):
+        if word not in ("in", "refused"):
             raise ClusterError(f"the head of the cluster at {address} does not answer: {word.removeprefix('error ')}")
 
 
 def _reach(address: str) -> None:
     """Whether anything listens there: Ray itself would try for most of a minute."""
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT).close()
-    except ValueError:
-        raise ClusterError(f"[workers] address must be HOST:PORT, such as 10.0.0.1:6379; got {address!r}") from None
+        socket.create_connection(parse_head_address(address), _CONNECT).close()
     except OSError as error:
         reason = error.strerror or str(error)
         raise ClusterError(
-            f"nothing answers at {address}, where [workers] address says that the head of the cluster is: {reason}"
+            f"nothing answers at {address}, where [workers] address, or RAY_ADDRESS, says that the head is: {reason}"
         ) from None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, TypeAlias
 
+from toolrun.cluster.head_address import parse_head_address
 from toolrun.errors import ConfigError
 from toolrun.extra import is_installed, missing
 from toolrun.processes.engine import Listener, ProcessSpec, Recipe, StatusReporter, WorkerStatus
@@ -43,7 +44,7 @@ class RayEngine:
     def __init__(
         self, settings: ClusterSettings, environ: Mapping[str, str], open_cluster: OpenCluster = Cluster
     ) -> None:
-        """Raises MissingExtraError without its packages, and ConfigError without an address.
+        """Raises MissingExtraError without its packages, and ConfigError without an address that can be one.
 
         The cluster is used when a place is needed.
         """
@@ -54,6 +55,7 @@ class RayEngine:
             raise ConfigError(
                 '[workers] engine = "ray" needs the head of the cluster: set address = "HOST:6379", or RAY_ADDRESS'
             )
+        parse_head_address(settings.address)
         self._settings = settings
         self._identity: Identity = new_identity()
         self._cluster = open_cluster(settings, environ, self._identity.certificate, self._actor_gone)
@@ -63,7 +65,6 @@ class RayEngine:
         self._avoided: dict[str, float] = {}
         """Nodes, and until when they are avoided."""
         self._status = StatusFile()
-        self._is_closed = False
         leave_at_fork(self)
 
     @property
@@ -169,7 +170,6 @@ class RayEngine:
             worker.actor_ended(how)
 
     async def close(self) -> None:
-        self._is_closed = True
         workers = list(self._workers.values())
         for worker in workers:
             worker.kill()
