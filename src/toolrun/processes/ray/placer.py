@@ -203,11 +203,9 @@ class Placer:
         import ray
 
         nodes = [it["NodeID"] for it in await asyncio.to_thread(ray.nodes) if it["Alive"]]
-        usable = [node for node in nodes if node not in avoided] or nodes
         counts = Counter(it.node for it in self._placed.values() if it.name == name)
         counts.update(node for other, node in self._starting if other == name)
-        least = min((counts[node] for node in usable), default=0)
-        preferred = [node for node in usable if counts[node] == least]
+        preferred, usable = choose_nodes(nodes, avoided, counts)
         if len(preferred) < len(usable):
             group = await self._try_to_reserve(bundle, preferred, _QUICK)
             if group is not None:
@@ -257,6 +255,13 @@ class Placer:
         placed = self._placed.pop(replica, None)
         if placed is not None:
             await asyncio.to_thread(_release, placed.actor, placed.group)
+
+
+def choose_nodes(nodes: list[str], avoided: set[str], counts: Counter[str]) -> tuple[list[str], list[str]]:
+    """The nodes with the fewest replicas of a tool, out of those that may be used; and all of the latter. Pure."""
+    usable = [node for node in nodes if node not in avoided] or nodes
+    least = min((counts[node] for node in usable), default=0)
+    return [node for node in usable if counts[node] == least], usable
 
 
 def _release(actor: Any, group: Any) -> None:
