@@ -9,15 +9,24 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from toolrun.cli.doctor_check import OK, PROBLEM, DoctorCheck
+from toolrun.cluster.head_address import parse_head_address
 from toolrun.cluster.inspection import inspect_cluster
 from toolrun.config.model import Config
+from toolrun.errors import ConfigError
 from toolrun.text import plural
 
 _CONNECT: Final = 3.0
+_BY_TIME: Final = (9, 10)
+"""What OpenSSL calls X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
+_CLOCKS: Final = (
+    "correct the clocks; a certificate that has expired is made again by toolrun cluster invite, on the head"
+)
 _ENVIRONMENT: Final = 'run: set -a; eval "$(toolrun cluster env)"; set +a'
 
 
@@ -37,8 +46,8 @@ def cluster_checks(config: Config) -> list[DoctorCheck]:
 
 def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck]:
     """The steps, in order."""
-    if find_spec("ray") is None:
-        yield _step(False, "Ray is not installed", "pip install 'toolrun[ray]'")
+    if find_spec("ray") is None or find_spec("cryptography") is None:
+        yield _step(False, "Ray or cryptography is not installed", "pip install 'toolrun[ray]'")
         return
     address = config.workers.address or environ.get("RAY_ADDRESS", "")
     if not address:
@@ -46,7 +55,12 @@ def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> 
             False, "no address", 'set [workers] address = "HOST:6379" or RAY_ADDRESS to the head of the cluster'
         )
         return
-    encrypted = _tls(address, environ)
+    try:
+        head = parse_head_address(address)
+    except ConfigError as error:
+        yield _step(False, str(error), "write the address of the head as HOST:PORT")
+        return
+    encrypted = _tls(head, address, environ)
     yield encrypted
     if encrypted.status == PROBLEM:
         return
@@ -56,21 +70,25 @@ def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> 
         yield from _members(config, inspect_cluster(address))
 
 
-def _tls(address: str, environ: Mapping[str, str]) -> DoctorCheck:
+def _tls(head: tuple[str, int], address: str, environ: Mapping[str, str]) -> DoctorCheck:
     """Whether the head answers, and speaks TLS if and only if this program does."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
     wants_tls = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
     try:
         context = _context(environ) if wants_tls else _any_certificate()
-    except OSError as error:  # of ssl as well
+        problem = _own_certificate(environ) if wants_tls else None
+    except (OSError, ValueError) as error:  # of ssl as well
         return _step(False, f"the certificate of this machine cannot be used: {error}", _ENVIRONMENT)
+    if problem is not None:
+        return problem
     try:
-        with socket.create_connection((host, int(port)), _CONNECT) as plain:
+        with socket.create_connection(head, _CONNECT) as plain:
             try:
-                with context.wrap_socket(plain, server_hostname=host) as it:
+                with context.wrap_socket(plain, server_hostname=head[0]) as it:
                     version = it.version()
             except ssl.SSLCertVerificationError as error:
+                if error.verify_code in _BY_TIME:
+                    about = f"the certificate of {address} is not valid now: {error.verify_message}"
+                    return _step(False, about, _CLOCKS)
                 return _step(
                     False,
                     f"the certificate of {address} is not one of this cluster: {error.verify_message}",
@@ -81,8 +99,6 @@ def _tls(address: str, environ: Mapping[str, str]) -> DoctorCheck:
                     about = f"the head at {address} does not speak TLS ({error})"
                     return _step(False, about, "start all nodes with toolrun cluster head and toolrun cluster node")
                 return _step(True, f"{address} answers, without TLS: what Ray's processes say can be read by others")
-    except ValueError:
-        return _step(False, f"the address is not HOST:PORT: {address!r}", 'such as "10.0.0.1:6379"')
     except OSError as error:
         reason = error.strerror or str(error)
         advice = "start the head: toolrun cluster head; or correct [workers] address, or the firewall between"
@@ -90,6 +106,28 @@ def _tls(address: str, environ: Mapping[str, str]) -> DoctorCheck:
     if not wants_tls:
         return _step(False, f"the head at {address} requires TLS, and this program does not use it", _ENVIRONMENT)
     return _step(True, f"{address} answers with {version}")
+
+
+def _own_certificate(environ: Mapping[str, str]) -> DoctorCheck | None:
+    """What others will not accept in the certificate of this machine: they say so only after the handshake."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    own, authority = (
+        x509.load_pem_x509_certificate(Path(environ.get(name, "")).read_bytes())
+        for name in ("RAY_TLS_SERVER_CERT", "RAY_TLS_CA_CERT")
+    )
+    try:
+        own.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        about = "the certificate of this machine is not one of this cluster: another authority has signed it"
+        return _step(False, about, "copy the whole folder that toolrun cluster invite makes on the head")
+    moment = datetime.now(UTC)
+    if not own.not_valid_before_utc <= moment <= own.not_valid_after_utc:
+        span = f"{own.not_valid_before_utc:%Y-%m-%d} to {own.not_valid_after_utc:%Y-%m-%d}"
+        about = f"the certificate of this machine is valid from {span}, and its clock says {moment:%Y-%m-%d}"
+        return _step(False, about, _CLOCKS)
+    return None
 
 
 def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
@@ -139,6 +177,8 @@ def _members(config: Config, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
         yield _step(False, "no node is alive", "start one: toolrun cluster node HEAD")
         return
     yield _step(True, f"{plural(len(alive), 'node')}: {about}")
+    if not any(it["is_here"] for it in alive):
+        yield _step(False, "this machine is not a node of the cluster", "run here: toolrun cluster node HEAD --cpus 0")
     yield from _places(config, alive)
 
 

@@ -3,7 +3,7 @@
 usage: inspection.py ADDRESS, with Ray's variables in the environment. Writes one line of JSON to standard output:
 
     {"python": "3.11.7", "ray": "2.60.0", "own_python": …, "own_ray": …,
-     "nodes": [{"address": …, "is_alive": …, "resources": …}, …]}
+     "nodes": [{"address": …, "is_alive": …, "is_here": …, "resources": …}, …]}
 
 or {"error": "…"}. `inspect_cluster` runs it.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import socket
 import subprocess
 import sys
 from importlib import import_module
@@ -55,11 +56,23 @@ def _look(address: str) -> dict[str, Any]:
             {
                 "address": it.node_manager_address,
                 "is_alive": it.state == 0,
+                "is_here": _is_own(it.node_manager_address),
                 "resources": dict(it.resources_total),
             }
             for it in nodes
         ],
     }
+
+
+def _is_own(address: str) -> bool:
+    """Whether an address is one of this machine."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as it:
+        try:
+            it.bind((address, 0))  # sends nothing
+        except OSError:
+            return False
+    return True
 
 
 def main() -> None:

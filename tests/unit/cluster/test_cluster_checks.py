@@ -7,16 +7,20 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
 
 from toolrun.cli.cluster_checks import _members, examine_cluster, uses_cluster
-from toolrun.cluster.credentials import Credentials, make_head_credentials
+from toolrun.cluster import credentials
+from toolrun.cluster.credentials import Credentials, invite, make_head_credentials
+from toolrun.cluster.inspection import _is_own
 from toolrun.cluster.ray_start import ray_variables
 from toolrun.config.model import Config, ToolSettings, WorkerSettings
 
-ALIVE = {"address": "10.0.0.2", "is_alive": True, "resources": {"CPU": 4.0, "memory": 1e9, "node:10.0.0.2": 1.0}}
+RESOURCES = {"CPU": 4.0, "memory": 1e9, "node:10.0.0.2": 1.0}
+ALIVE = {"address": "10.0.0.2", "is_alive": True, "is_here": True, "resources": RESOURCES}
 CLUSTER = {"python": "3.11.7", "ray": "2.60.0", "own_python": "3.11.7", "own_ray": "2.60.0", "nodes": [ALIVE]}
 
 
@@ -25,12 +29,12 @@ def config(address: str = "", **tools: ToolSettings) -> Config:
 
 
 @contextmanager
-def listening(credentials: Credentials | None) -> Iterator[str]:
+def listening(own: Credentials | None) -> Iterator[str]:
     """A head that speaks TLS, or says nothing sensible."""
     context = None
-    if credentials is not None:
+    if own is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(credentials.certificate, credentials.key)
+        context.load_cert_chain(own.certificate, own.key)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -82,9 +86,11 @@ def test_a_head_that_is_not_there_is_to_be_started() -> None:
     assert "toolrun cluster head" in said
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.1:x"])
-def test_an_address_without_a_port_is_named(address: str) -> None:
-    assert f"the address is not HOST:PORT: '{address}'" in last(config(address), {})
+@pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.1:x", "auto", "ray://10.0.0.1:10001"])
+def test_an_address_that_is_not_host_and_port_is_named(address: str) -> None:
+    said = last(config(address), {})
+    assert "HOST:PORT" in said
+    assert f"is '{address}'" in said
 
 
 def test_a_head_with_tls_is_not_used_without_it(head: Credentials) -> None:
@@ -115,6 +121,55 @@ def test_certificates_that_are_not_there_are_named(tmp_path: Path, head: Credent
     assert "the certificate of this machine cannot be used" in said
 
 
+def test_a_certificate_of_another_authority_beside_the_right_one_is_named(tmp_path: Path, head: Credentials) -> None:
+    """The head accepts the handshake and closes the connection: nobody would learn why."""
+    other = make_head_credentials(tmp_path / "other", "127.0.0.1")
+    mixed = {**ray_variables(other), "RAY_TLS_CA_CERT": str(head.authority)}
+    with listening(head) as address:
+        said = last(config(address), mixed)
+        assert last(config(address), ray_variables(head) | {"RAY_USE_TLS": "0"})  # the one connection that is served
+    assert "another authority has signed it" in said
+
+
+@pytest.mark.parametrize("days", [-4000, 5])
+def test_a_certificate_of_this_machine_that_is_not_valid_now_is_named_with_its_time(
+    tmp_path: Path, days: int, head: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has expired, or the clock of the machine on which it was made runs ahead."""
+    monkeypatch.setattr(credentials, "datetime", _Shifted(days))
+    made = invite(head.folder, "127.0.0.1")
+    monkeypatch.undo()
+    with listening(head) as address:
+        said = last(config(address), ray_variables(made))
+        assert last(config(address), ray_variables(head) | {"RAY_USE_TLS": "0"})
+    assert "the certificate of this machine is valid from" in said
+    assert "toolrun cluster invite" in said
+
+
+@pytest.mark.parametrize(("days", "why"), [(-4000, "expired"), (5, "not yet valid")])
+def test_a_head_whose_certificate_is_not_valid_now_is_not_taken_for_that_of_another_cluster(
+    tmp_path: Path, days: int, why: str, head: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "datetime", _Shifted(days))
+    shifted = invite(head.folder, "127.0.0.1")
+    monkeypatch.undo()
+    with listening(shifted) as address:
+        said = last(config(address), ray_variables(head))
+    assert "is not valid now" in said
+    assert why in said
+    assert "correct the clocks" in said
+
+
+class _Shifted:
+    """A clock that is wrong by so many days."""
+
+    def __init__(self, days: int) -> None:
+        self._days = days
+
+    def now(self, zone: tzinfo) -> datetime:
+        return datetime.now(zone) + timedelta(days=self._days)
+
+
 @pytest.mark.parametrize(("which", "name"), [("python", "Python"), ("ray", "Ray")])
 def test_another_version_is_a_problem_to_the_patch_level(which: str, name: str) -> None:
     said = [it for it in _members(config(), {**CLUSTER, which: "3.11.6"}) if it.status == "problem"]
@@ -127,6 +182,18 @@ def test_nodes_are_shown_with_what_they_have() -> None:
     dead = {**ALIVE, "address": "10.0.0.3", "is_alive": False}
     messages = [it.message for it in _members(config(), {**CLUSTER, "nodes": [ALIVE, dead]})]
     assert messages == ["Python 3.11.7, as on the cluster", "Ray 2.60.0, as on the cluster", "1 node: 10.0.0.2 (CPU 4)"]
+
+
+def test_a_machine_that_is_no_node_itself_is_told_how_to_become_one() -> None:
+    """Ray wants one of its processes beside whoever uses it."""
+    *_, it = _members(config(), {**CLUSTER, "nodes": [{**ALIVE, "is_here": False}]})
+    assert (it.status, it.message) == ("problem", "this machine is not a node of the cluster")
+    assert "toolrun cluster node" in it.advice
+
+
+@pytest.mark.parametrize(("address", "is_own"), [("127.0.0.1", True), ("203.0.113.7", False), ("2001:db8::1", False)])
+def test_a_node_is_here_if_its_address_is_one_of_this_machine(address: str, is_own: bool) -> None:
+    assert _is_own(address) is is_own
 
 
 def test_no_node_is_a_problem() -> None:
