@@ -47,6 +47,10 @@ def pid_of(worker: Worker) -> int:
     return int(worker.describe().place.removeprefix("pid "))
 
 
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
 async def read_one(context: ssl.SSLContext, port: int, name: str | None = None) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     try:
@@ -88,6 +92,15 @@ async def test_a_link_that_heals_within_the_lease_costs_nothing(world: World) ->
         worker.send(world.request("add", a=number, b=0))
         link.heal()
         assert (await ears.message(number))["result"] == number
+    assert not ears.ends
+
+
+async def test_a_worker_keeps_its_lease_for_as_long_as_it_is_heard(world: World) -> None:
+    """A call of three leases."""
+    ears = Ears()
+    worker = await world.start(ears)
+    worker.send(world.request("hang", seconds=3 * LEASE))
+    assert (await ears.message(0))["error"] is None
     assert not ears.ends
 
 
@@ -191,6 +204,29 @@ async def test_nobody_but_the_gateway_is_let_in_not_even_before_it(world: World)
         with pytest.raises((OSError, EOFError)):  # asyncio.IncompleteReadError is the latter
             await read_one(context, location.port)
     await read_one(engine._identity.client_context(location.certificate), location.port, location.name)  # a beat
+
+
+async def test_a_replica_lets_in_one_connection(world: World) -> None:
+    """Also its own gateway: what a second one would say could mix with what the first one does."""
+    engine = world.engine
+    assert isinstance(engine, RayEngine)
+    seat = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
+    context = engine._identity.client_context(seat.certificate)
+    reader, writer = await asyncio.open_connection("127.0.0.1", seat.port, ssl=context, server_hostname=seat.name)
+    await reader.readexactly(1)
+    with pytest.raises((OSError, EOFError)):
+        await read_one(context, seat.port, seat.name)
+    await reader.readexactly(40)  # a beat and a half: the first one is not disturbed
+    writer.transport.abort()
+
+
+async def test_a_replica_is_told_no_variable_of_ray(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They say where the token of the cluster is."""
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/somewhere/token")
+    await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
+    variables = environment_of(DirectCluster.opened.places[0].replica_pid)
+    assert b"PATH=" in variables
+    assert b"RAY_" not in variables
 
 
 async def test_a_replica_that_is_somebody_else_gets_nothing(world: World) -> None:
