@@ -5,6 +5,8 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,23 @@ def test_a_unit_is_restarted_and_ends_with_all_its_processes(role: str) -> None:
     assert service["User"] != "root"
     assert int(service["LimitNOFILE"]) >= 65535
     assert "RestrictNamespaces" not in service
+
+
+@pytest.mark.parametrize("role", ["head", "node"])
+def test_systemd_has_nothing_to_say_against_a_unit(tmp_path: Path, role: str) -> None:
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / f"toolrun-cluster-{role}.service"
+    text = (DEPLOY / copy.name).read_text()
+    assert "/opt/toolrun/bin/toolrun" in text
+    copy.write_text(text.replace("/opt/toolrun/bin/toolrun", shutil.which("true") or ""))  # it has to exist
+    done = subprocess.run([verify, "verify", copy], capture_output=True, text=True, timeout=60)
+    about = [line for line in done.stderr.splitlines() if copy.name in line]  # not what is wrong with this system
+    assert not about
+    copy.write_text(copy.read_text().replace("Restart=always", "Restart=sometimes"))
+    done = subprocess.run([verify, "verify", copy], capture_output=True, text=True, timeout=60)
+    assert f"{copy.name}:" in done.stderr, "it does look at the unit"
 
 
 def test_the_manifest_is_a_ray_cluster() -> None:
