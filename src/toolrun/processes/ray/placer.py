@@ -178,7 +178,8 @@ class Placer:
             actor = self._remote.options(
                 num_cpus=bundle.get("CPU", 0),
                 num_gpus=bundle.get("GPU", 0),
-                resources={name: value for name, value in bundle.items() if name not in ("CPU", "GPU")},
+                memory=bundle.get("memory", 0),
+                resources={name: value for name, value in bundle.items() if name not in ("CPU", "GPU", "memory")},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group, 0),
                 max_restarts=0,  # a restarted replica has no environment, no worker and no gateway
                 max_task_retries=0,
@@ -299,7 +300,7 @@ def _why_not(address: str, error: Exception) -> str:
     if "node" in text and ("No node" in text or "not found" in text or "raylet" in text or "node_ip_address" in text):
         return (
             f"this machine is not a node of the cluster at {address}. Make it one: "
-            f"ray start --address={address} --num-cpus=0"
+            f"toolrun cluster node {address} --cpus 0"
         )
     return f"the cluster at {address} does not let this program in: {_first_line(error)}"
 
