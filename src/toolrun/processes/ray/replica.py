@@ -199,7 +199,14 @@ class Replica:
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # nobody waits for a task here, but a gateway for what it should have said
+            sys.stderr.write(f"the replica failed: {error!r}\n")
+            self.fence("its replica failed")
 
 
 class _Link(asyncio.Protocol):
