@@ -46,16 +46,6 @@ class ClusterSettings:
     allow_cluster_without_token: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One machine of the cluster, as its head sees it."""
-
-    id: str
-    address: str
-    is_alive: bool
-    resources: Mapping[str, float]
-
-
 class OnReplicaEnd(Protocol):
     """Told that the actor of a replica has ended; `is_proven`: and that nothing of the replica is left."""
 
@@ -81,21 +71,23 @@ class Cluster:
         self, settings: ClusterSettings, environ: Mapping[str, str], certificate: str, on_gone: OnReplicaEnd
     ) -> None:
         self.settings = settings
-        self.nodes: list[Node] = []
-        """What the head said last."""
         self._environ = environ
         self._certificate = certificate
         self._on_gone = on_gone
         self._engine = LocalEngine(linger=settings.lease + FENCE)
         self._placer: _Placer | None = None
+        self._count = 0
+        """Replicas so far, of all placers: what the last one placed may still run when the next one starts."""
         self._failure = ""
         self._retry_at = 0.0
 
     async def place(self, name: str, program: str, resources: Mapping[str, float], avoid: list[str]) -> ReplicaLocation:
         placer = self._running()
         await placer.ready()
+        self._count += 1
         answer = await placer.request(
             place=name,
+            replica=str(self._count),
             program=program,
             resources=dict(resources),
             avoid=list(avoid),
@@ -159,8 +151,6 @@ class Cluster:
         """Something that is no answer."""
         if "gone" in message:
             self._on_gone(str(message["gone"]), str(message["how"]), is_proven=bool(message["is_proven"]))
-        elif "nodes" in message:
-            self.nodes = [Node(it["id"], it["address"], it["is_alive"], it["resources"]) for it in message["nodes"]]
 
 
 class PlaceError(NodeError):

@@ -7,12 +7,12 @@ object a line, both ways. It ends with its standard input; Ray then ends its act
 
 and answers {"ready": true} or {"error": "…"}. Then, with an id for each request:
 
-    {"id": 1, "place": "weather", "resources": {"CPU": 1}, "avoid": ["<node>"], "timeout": 60, "program": "…"}
+    {"id": 1, "place": "weather", "replica": "7", "program": "…", "resources": {"CPU": 1}, "avoid": ["<node>"],
+     "timeout": 60}
         → {"id": 1, "replica": "7", "node": …, "address": …, "port": …, "name": …, "certificate": …}
         → {"id": 1, "error": "…", "node": "<where>"}
     {"remove": "7"}
     ← {"gone": "7", "how": "ended with exit code 0", "is_proven": true}     the actor has ended
-    ← {"nodes": [{"id", "address", "is_alive", "resources"}, …]}            whenever that changes
 
 A gateway decides for itself when a worker has ended (`ray_worker.py`). `is_proven`: nothing of the replica is left.
 """
@@ -24,7 +24,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -42,6 +42,8 @@ _LOOK: Final = 1.0
 """Seconds between two looks at the nodes."""
 _SILENCE: Final = 8.0
 """Seconds without an answer after which the head is taken for gone. Ray itself waits for a minute."""
+_WAITING: Final = 256
+"""Threads: a request that waits for a place on a cluster that is full holds one."""
 _OPEN: Final = 45.0
 """Seconds that the start of an actor and its replica may take."""
 
@@ -66,7 +68,6 @@ class Placer:
         self._choosing: dict[str, asyncio.Lock] = {}
         """Held while a node is chosen for a tool."""
         self._head_is_gone = asyncio.Event()
-        self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, **message: Any) -> None:
@@ -90,6 +91,7 @@ class Placer:
     async def serve(self) -> None:
         """Until the gateway ends."""
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_WAITING))
         reader = asyncio.StreamReader(limit=1 << 20)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         self._keep(self._look())
@@ -106,36 +108,22 @@ class Placer:
         task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
-        """Tell of the nodes whenever something has changed."""
+        """Whether the head answers. Those who wait for a place are told if it does not."""
         import ray
 
-        known: Any = None
+        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1)  # for itself: those that wait hold the others
         while True:
-            nodes = [
-                {
-                    "id": it["NodeID"],
-                    "address": it["NodeManagerAddress"],
-                    "is_alive": it["Alive"],
-                    "resources": {
-                        name: value for name, value in it["Resources"].items() if not name.startswith("node:")
-                    },
-                }
-                for it in await self._ask(ray.nodes)
-            ]
-            if nodes != known:
-                known = nodes
-                self._nodes = nodes
-                self.say(nodes=nodes)
+            asking = loop.run_in_executor(thread, ray.nodes)
+            if not (await asyncio.wait([asking], timeout=_SILENCE))[0]:
+                self._head_is_gone.set()
+            try:
+                await asking
+            except Exception as error:  # noqa: BLE001  Ray's own errors have no common base
+                sys.stderr.write(f"the head does not say which nodes there are: {_first_line(error)}\n")
+                self._head_is_gone.set()
+            else:
+                self._head_is_gone.clear()
             await asyncio.sleep(_LOOK)
-
-    async def _ask(self, question: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """What the head answers. Those who wait for a place are told if it does not."""
-        asking = asyncio.ensure_future(asyncio.to_thread(question))
-        if not (await asyncio.wait([asking], timeout=_SILENCE))[0]:
-            self._head_is_gone.set()
-        answer = await asking
-        self._head_is_gone.clear()
-        return answer
 
     async def _place(self, request: dict[str, Any]) -> None:
         placing = asyncio.ensure_future(self._place_in_time(request))
@@ -192,8 +180,7 @@ class Placer:
         except BaseException:
             _release(actor, group)
             raise
-        self._count += 1
-        replica = str(self._count)
+        replica = request["replica"]
         self._placed[replica] = _Placed(request["place"], opened["node"], actor, group)
         self._keep(self._watch(replica, actor))
         return {"replica": replica, **opened}
