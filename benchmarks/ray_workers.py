@@ -79,6 +79,8 @@ here = ray.get_runtime_context().get_node_id()
 asyncio.run(main())
 """
 FLAT = 100_000
+OF_A_REPLICA = ("ray::ReplicaActor", "toolrun.scripts.on_node", "toolrun/worker/")
+Pids = Callable[[], list[int]]
 Run = Callable[[int, int], Awaitable[tuple[list[float], float]]]
 """So many calls, so many at a time: how long each took, in order of length, and all of them."""
 
@@ -142,9 +144,9 @@ def bare_actor(child: subprocess.Popen[bytes]) -> Run:
     return run
 
 
-def memory() -> float:
-    """Megabytes of this process."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+def memory(pid: int | str = "self") -> float:
+    """Megabytes of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
@@ -161,7 +163,7 @@ async def measure(runs: dict[str, Run], rounds: int, calls: int) -> dict[str, di
     return {name: {key: median(values) for key, values in it.items()} for name, it in found.items()}
 
 
-async def compare(engine: RayEngine, root: Path, rounds: int, calls: int) -> list[Target]:
+async def compare(engine: RayEngine, root: Path, rounds: int, calls: int, on_nodes: Pids) -> list[Target]:
     child = start_bare_actor()
     local = LocalEngine()
     try:
@@ -169,7 +171,7 @@ async def compare(engine: RayEngine, root: Path, rounds: int, calls: int) -> lis
             runs = {"this machine": through(here), "a node": through(there), "a bare async actor": bare_actor(child)}
             await measure(runs, 1, calls // 4)
             found = await measure(runs, rounds, calls)
-            grown = await growth(through(there))
+            grown = await growth(through(there), on_nodes)
     finally:
         await local.close()
         child.kill()
@@ -190,16 +192,20 @@ async def compare(engine: RayEngine, root: Path, rounds: int, calls: int) -> lis
         Target("p99, × the p50 of a bare actor", node["p99"] / bare["p50"], 1.0),
         Target("64 in flight, × a bare actor one at a time", node["many"] / bare["one"], 10.0, at_least=True),
         Target("64 in flight, × this machine", node["many"] / machine["many"], 0.5, at_least=True),
-        Target(f"growth of the gateway over {FLAT:,} calls, MB", grown, 2.0),
+        *(Target(f"growth of {who} over {FLAT:,} calls, MB", it, 2.0) for who, it in grown.items()),
     ]
 
 
-async def growth(run: Run) -> float:
-    """Megabytes, after the first tenth of the calls."""
+async def growth(run: Run, on_nodes: Pids) -> dict[str, float]:
+    """Megabytes, after the first tenth of the calls. Processes on other machines cannot be seen from here."""
     await run(FLAT // 10, 64)
-    before = memory()
+    pids: list[int | str] = list(on_nodes())
+    watched: dict[str, list[int | str]] = {"the gateway": ["self"]}
+    if pids:
+        watched["the actor, the replica and its worker"] = pids
+    before = {who: sum(map(memory, them)) for who, them in watched.items()}
     await run(FLAT, 64)
-    return memory() - before
+    return {who: sum(map(memory, them)) - before[who] for who, them in watched.items()}
 
 
 async def scale(engine: RayEngine, root: Path) -> list[Target]:
@@ -219,11 +225,11 @@ async def scale(engine: RayEngine, root: Path) -> list[Target]:
     return [] if cores < 2 else [Target("two replicas, × one", rates[2] / rates[1], 1.5, at_least=True)]
 
 
-async def measure_all(rounds: int = 5, calls: int = 2000) -> bool:
+async def measure_all(on_nodes: Pids, rounds: int = 5, calls: int = 2000) -> bool:
     engine = RayEngine(ClusterSettings(os.environ["RAY_ADDRESS"]), os.environ)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            targets = await compare(engine, Path(folder), rounds, calls)
+            targets = await compare(engine, Path(folder), rounds, calls, on_nodes)
             targets += await scale(engine, Path(folder))
         finally:
             await engine.close()
@@ -232,13 +238,18 @@ async def measure_all(rounds: int = 5, calls: int = 2000) -> bool:
 
 def main(*counts: int) -> bool:
     if "RAY_ADDRESS" in os.environ:
-        return asyncio.run(measure_all(*counts))
+        return asyncio.run(measure_all(list, *counts))
     sys.path.append(str(Path(__file__).parents[1] / "examples" / "cluster"))
     from machines import why_not
     from small_cluster import RayCluster
 
     with RayCluster(head_cpus=2 if why_not() else 0) as cluster, cluster.entered():
-        return asyncio.run(measure_all(*counts))
+
+        def on_nodes() -> list[int]:
+            seen = [it for name in cluster.machines for it in cluster.processes(name)]
+            return [it.pid for it in seen if any(word in it.command for word in OF_A_REPLICA)]
+
+        return asyncio.run(measure_all(on_nodes, *counts))
 
 
 if __name__ == "__main__":
