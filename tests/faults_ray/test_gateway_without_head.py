@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -94,6 +95,11 @@ def test_a_gateway_on_stdio_outlives_the_head_with_its_local_tools_and_a_clean_o
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(wait)
         assert gateway.call("local", 4) == (True, "4")
+        ray_cluster.repair()  # all nodes start again, as their units have them do
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            while gateway.call("remote", 5) != (True, "5"):  # until the gateway tries the cluster again
+                process.wait(0.5)
+        assert process.poll() is None
         rest, _ = process.communicate(timeout=30)  # which closes its input
         assert all(json.loads(line)["jsonrpc"] for line in rest.splitlines())
         assert process.returncode == 0
