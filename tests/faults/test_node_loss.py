@@ -18,11 +18,12 @@ import pytest_asyncio
 from support.direct_cluster import DirectCluster, is_alive
 from support.engine_world import Ears, World, open_world
 from toolrun.errors import UnavailableError
-from toolrun.processes.engine import Exit, Worker, WorkerStatus
+from toolrun.processes.engine import Exit, Recipe, Worker, WorkerStatus
 from toolrun.processes.process_table import find_remote_workers
 from toolrun.processes.ray.certificates import new_identity
 from toolrun.processes.ray.cluster_client import PlaceError
 from toolrun.processes.ray.ray_engine import RayEngine
+from toolrun.processes.ray.ray_worker import NodeError
 
 LEASE = 1.0
 
@@ -192,6 +193,17 @@ async def test_an_environment_that_cannot_be_made_is_told_with_its_node(world: W
     with pytest.raises(UnavailableError, match=r"on node 127\.0\.0\.1 .*Cannot create the environment"):
         await world.spec(b"# /// script\n# dependencies = ['there-is-no-such-package-anywhere']\n# ///\n")
     assert DirectCluster.opened.places[0].is_released
+
+
+async def test_a_replica_that_fails_by_itself_ends_so_that_nobody_waits_for_it(world: World) -> None:
+    """Here it is told nothing of what it should run."""
+    engine = world.engine
+    assert isinstance(engine, RayEngine)
+    recipe = Recipe("subject", "subject", "toolrun.scripts.on_node", content={}, resources={})
+    async with asyncio.timeout(30):
+        with pytest.raises(NodeError, match="has ended"):
+            await engine.place(recipe, world.notes.append)
+    assert all(place.is_released for place in DirectCluster.opened.places)
 
 
 async def test_nobody_but_the_gateway_is_let_in_not_even_before_it(world: World) -> None:
