@@ -42,6 +42,11 @@ def judge_answers(address: str, stranger: str, we: str, allow_without_token: boo
             f"the cluster at {address} lets in whoever can reach it: it asks for no token. Start all its nodes with "
             "RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN, or set [workers] allow_cluster_without_token = true"
         )
+    if we == "missing":
+        raise ClusterError(
+            f"this program has no token for the cluster at {address}. Set RAY_AUTH_TOKEN_PATH to a file with the token "
+            "that the nodes were started with"
+        )
     if we == "refused":
         raise ClusterError(
             f"the cluster at {address} refuses this program's token. Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to "

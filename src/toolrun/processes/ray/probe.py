@@ -1,17 +1,33 @@
 """Whether the head of a cluster lets somebody in: run as a program of its own, since Ray's token is that of a process.
 
 usage: probe.py ADDRESS, with Ray's variables in the environment. Writes one word to standard output: `in`, `refused`,
-or `error` and a reason.
+`missing` if there is no token to show, or `error` and a reason.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+
+
+def _has_token() -> bool:
+    """Without the one that its variables demand, Ray ends the process with a stack trace."""
+    variables = os.environ
+    if variables.get("RAY_AUTH_MODE", "").lower() != "token" or variables.get("RAY_AUTH_TOKEN"):
+        return True
+    path = variables.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token"
+    try:
+        return bool(Path(path).expanduser().read_bytes().strip())
+    except OSError:
+        return False
 
 
 def main() -> None:
     answers = os.dup(1)
+    if not _has_token():
+        os.write(answers, b"missing\n")
+        return
     os.dup2(2, 1)  # Ray prints
     from ray._raylet import GcsClient  # type: ignore[attr-defined]  # it is compiled
     from ray.exceptions import AuthenticationError
