@@ -175,3 +175,17 @@ except ImportError as error:
     wanted = f" needs the package '{module}', which is not installed. Install it with: pip install 'toolrun[{extra}]'\n"
     assert printed.startswith(f"{module} ["), printed
     assert printed.endswith(wanted), printed
+
+
+def test_doctor_says_what_a_project_lacks_that_cannot_be_opened_without_it(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "where.py").write_text(
+        '# /// script\n# dependencies = []\n# ///\ndef where() -> str:\n    "Say."\n    return "here"\n'
+    )
+    (tmp_path / "toolrun.toml").write_text('[workers]\nengine = "ray"\naddress = "10.0.0.1:6379"\n')
+    path = str(tmp_path / "toolrun.toml")
+    command = f"import sys\nfrom toolrun.cli import main\nsys.argv[1:] = ['doctor', '--config', {path!r}]\nmain()"
+    checked = without("ray", command)
+    assert re.search(r"^ok +python ", checked, re.MULTILINE), checked
+    assert re.search(r"^problem +packages +\[workers\] engine = \"ray\" needs the package 'ray'", checked, re.MULTILINE)
+    assert "→ Install it with: pip install 'toolrun[ray]'" in checked

@@ -30,7 +30,7 @@ from toolrun.cli.sandbox_checks import permission_checks, sandbox_check
 from toolrun.cli.summary import relative
 from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config, Permissions, ToolSettings
-from toolrun.errors import ConfigError
+from toolrun.errors import ConfigError, MissingExtraError
 from toolrun.hidden_characters import reveal
 from toolrun.journal.history import open_history
 from toolrun.journal.housekeeping import MIN_FREE
@@ -134,7 +134,14 @@ def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
             *_journal(runtime, options),
         ]
 
-    return run_with_tools(options, examine)
+    try:
+        return run_with_tools(options, examine)
+    except MissingExtraError as error:  # of the engine or of telemetry: without it there is no runtime to examine
+        message, _, advice = str(error).partition(" Install it with: ")
+        return [
+            _configuration(config),
+            DoctorCheck(PROBLEM, "packages", message, advice and f"Install it with: {advice}"),
+        ]
 
 
 def _configuration(config: Config) -> DoctorCheck:
