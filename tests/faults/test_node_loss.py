@@ -224,12 +224,14 @@ async def test_a_replica_lets_in_one_connection(world: World) -> None:
     """Also its own gateway: what a second one would say could mix with what the first one does."""
     engine = world.engine
     assert isinstance(engine, RayEngine)
-    seat = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
-    context = engine._identity.client_context(seat.certificate)
-    reader, writer = await asyncio.open_connection("127.0.0.1", seat.port, ssl=context, server_hostname=seat.name)
+    location = await DirectCluster.opened.place("subject", "toolrun.scripts.on_node", {}, [])
+    context = engine._identity.client_context(location.certificate)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", location.port, ssl=context, server_hostname=location.name
+    )
     await reader.readexactly(1)
     with pytest.raises((OSError, EOFError)):
-        await read_one(context, seat.port, seat.name)
+        await read_one(context, location.port, location.name)
     await reader.readexactly(40)  # a beat and a half: the first one is not disturbed
     writer.transport.abort()
 

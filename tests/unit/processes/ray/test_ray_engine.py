@@ -1,9 +1,8 @@
-"""An engine that cannot be had says which setting or package is missing."""
+"""An engine that cannot be had says which setting is missing or wrong (for packages see unit/test_extra.py)."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from toolrun.processes.ray.cluster_client import ClusterSettings
 from toolrun.processes.ray.ray_engine import RayEngine
 
 SCRIPT = '# /// script\n# dependencies = []\n# ///\ndef add(a: int, b: int) -> int:\n    """Add."""\n    return a + b\n'
-
-
-@pytest.mark.parametrize("package", ["ray", "cryptography"])
-async def test_a_package_that_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(ConfigError, match=r"needs more packages: pip install 'toolrun\[ray\]'"):
-        RayEngine(ClusterSettings("10.0.0.1:6379"), os.environ, DirectCluster)
 
 
 async def test_without_an_address_the_setting_and_the_variable_are_named() -> None:
