@@ -81,6 +81,8 @@ class Load:
 
 
 TOOLS = ("safe", "once")
+THIRD = {"CPU": 0.3}
+"""So that all replicas fit on one machine."""
 
 
 @pytest.mark.usefixtures("two_machines")
@@ -90,9 +92,10 @@ TOOLS = ("safe", "once")
 async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothing_and_another_its_calls_there(
     project: RayProject, times: int, calls: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """Lost, and brought back, so often; until so many calls were answered."""
-    project.script("safe", "effects = 'idempotent'\n# concurrency = 4", replicas=2, resources=HALF, retries=3)
-    project.script("once", "effects = 'once'\n# concurrency = 4", replicas=2, resources=HALF)
+    """Lost, and brought back, so often; until so many calls were answered. `slow` has a call on each machine then."""
+    project.script("safe", "effects = 'idempotent'\n# concurrency = 4", replicas=2, resources=THIRD, retries=3)
+    project.script("once", "effects = 'once'\n# concurrency = 4", replicas=2, resources=THIRD)
+    project.script("slow", "effects = 'once'", replicas=2, resources=THIRD)
     cluster, before, recoveries = project.cluster, 0.0, list[float]()
     with cluster.entered():
         async with project.open() as runtime:
@@ -102,7 +105,7 @@ async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothin
                 for turn in range(1, times + 1):
                     await safe.reach(calls * turn // (times + 1))
                     before = before or safe.rate(monotonic() - 1.0, monotonic())
-                    loss = await lose(cluster, runtime, once)
+                    loss = await lose(cluster, runtime)
                     if times > 1:
                         await until(lambda: safe.seconds_until_full(loss, before) is not None, "the full rate")  # noqa: B023
                         recoveries.append(safe.seconds_until_full(loss, before) or 0.0)
@@ -115,21 +118,24 @@ async def test_a_machine_that_is_lost_under_load_costs_an_idempotent_tool_nothin
     safe.check()
     once.check()
     assert not [it.error for it in safe.lost]
-    assert {(it.error_kind, it.side_effects) for it in once.lost} == {LOST}
+    assert {(it.error_kind, it.side_effects) for it in once.lost} <= {LOST}
     assert len(once.lost) <= 4 * times, "only those in flight there"
     record_property("seconds until the full rate", recoveries)
     print("seconds until the full rate:", recoveries)
     assert max(recoveries, default=0.0) <= 6.0, "on a machine that has nothing else to do"
 
 
-async def lose(cluster: RayCluster, runtime: Runtime, once: Load) -> float:
-    """A machine loses its power, and there are two replicas again. When that was."""
-    told = len(once.lost)
+async def lose(cluster: RayCluster, runtime: Runtime) -> float:
+    """A machine loses its power, with a call in flight there; then there are two replicas again. When that was."""
+    assert len(await warm(runtime, "slow", 2)) == 2, "its replicas are on two machines as well"
     before = {tool: {id(it) for it in pool_of(runtime, tool).workers} for tool in TOOLS}
-    await until(lambda: all(it.load for it in pool_of(runtime, "once").workers), "calls run on both")
+    calls = [runtime.executor.execute("slow", {"value": it, "seconds": 10}, timeout=60) for it in range(2)]
+    slow = asyncio.gather(*calls)
+    await until(lambda: sum(it.load for it in pool_of(runtime, "slow").workers) == 2, "one runs on each")
     loss = monotonic()
     await asyncio.to_thread(cluster.kill, "node")
-    await until(lambda: len(once.lost) > told, "the first call that was lost")
+    ends = [fields(it)["value"] if it.success else (it.error_kind, it.side_effects) for it in await slow]
+    assert ends in ([0, LOST], [LOST, 1]), "the one that ran there is lost, and no other"
     for tool in TOOLS:
         await until(lambda: is_whole(runtime, tool, before[tool]), f"two replicas of {tool} again")  # noqa: B023
     return loss
