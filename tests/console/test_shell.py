@@ -13,6 +13,15 @@ from support.serving import served, serving
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
 
+ADD = '''
+from toolrun import tool
+
+
+@tool(effects="none")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+'''
 TITLES = {"Tools": "t", "Try": "y", "Calls": "c", "Effects": "e", "Chat": "h", "Health": "a"}
 
 
@@ -88,6 +97,50 @@ async def test_a_lost_connection_is_said_and_found_again(browser: Browser, tmp_p
     await expect(page.get_by_role("heading", name="No tools yet")).to_be_visible()  # nothing is cleared
     with serving("--http", str(port), "--no-token", cwd=tmp_path):
         await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    await context.close()
+
+
+async def test_what_could_not_be_read_without_a_connection_is_read_when_it_is_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/add.py").write_text(ADD)
+    context = await browser.new_context(viewport=WIDE)
+    pages = {"tools/add": "Parameters", "try/add": "Arguments", "health": "Health"}
+    (tmp_path / "toolrun.toml").write_text("")
+    with served(cwd=tmp_path) as server:
+        host, port = server.place
+        opened = {where: await context.new_page() for where in pages}
+        for where, page in opened.items():
+            if where != "health":  # what is shown is loaded when it is first shown
+                await page.goto(f"http://{host}:{port}/#/{where}")
+                await expect(page.get_by_role("heading", name=pages[where], exact=True)).to_be_visible()
+            await page.goto(f"http://{host}:{port}/#/effects")
+            await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    for where, page in opened.items():
+        await expect(page.get_by_role("status").filter(has_text="No connection")).to_be_visible()
+        await page.goto(f"http://{host}:{port}/#/{where}")
+        words = "The page could not be loaded" if where == "health" else "There is no connection"
+        await expect(page.get_by_text(words).first).to_be_visible()
+    with serving("--http", str(port), "--no-token", cwd=tmp_path):
+        for where, page in opened.items():
+            await expect(page.get_by_role("heading", name=pages[where], exact=True)).to_be_visible()
+            await expect(page.get_by_text("There is no connection")).to_have_count(0)
+    await context.close()
+
+
+@pytest.mark.parametrize("page_name", ["calls", "effects"])
+async def test_without_a_journal_a_page_says_that_nothing_is_recorded(
+    browser: Browser, tmp_path: Path, page_name: str
+) -> None:
+    (tmp_path / "toolrun.toml").write_text("[journal]\nenabled = false\n")
+    context = await browser.new_context(viewport=WIDE)
+    page = await context.new_page()
+    with served(cwd=tmp_path) as server:
+        host, port = server.place
+        await page.goto(f"http://{host}:{port}/#/{page_name}")
+        await expect(page.get_by_role("heading", name="Calls are not recorded")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_have_count(0)
     await context.close()
 
 

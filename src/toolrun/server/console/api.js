@@ -70,7 +70,8 @@ async function request(path, { json, ...options } = {}) {
 async function reason(response) {
   const text = await response.text();
   try {
-    return String(JSON.parse(text).error ?? text);
+    const said = String(JSON.parse(text).error ?? text);
+    return said.charAt(0).toUpperCase() + said.slice(1);
   } catch {
     return text || `The server answered ${response.status}.`;
   }

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { coalesced } from "./coalesce.js";
 import { count } from "./format.js";
 import { html, useEffect, useState } from "./lib.js";
-import { on } from "./live.js";
+import { on, onReturn } from "./live.js";
 import { State } from "./parts.js";
 import { running } from "./state.js";
 import { fill, OUTCOMES, sumsOf } from "./stats.js";
@@ -22,11 +22,11 @@ export function Bars({ filters, choose, outcomes }) {
     const read = () => get("/api/series", { tool: filters.tool, since: `${hours}h`, step: (hours * 3600) / BARS }, stop.signal).then(setSeries);
     const again = coalesced(read, { pause: AGAIN });
     again.ask();
-    const end = on("call", again.ask);
+    const ends = [on("call", again.ask), onReturn(again.ask)];
     return () => {
       stop.abort();
       again.end();
-      end();
+      for (const end of ends) end();
     };
   }, [filters.tool, filters.hours]);
   const sums = sumsOf(series);

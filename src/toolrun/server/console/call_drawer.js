@@ -5,7 +5,7 @@ import { durationText, inline, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { useKeys } from "./keys.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { on } from "./live.js";
+import { on, onReturn } from "./live.js";
 import { Copy, Icon, Note, Problem, Repairs, State, Tabs, Time, Took } from "./parts.js";
 import { href } from "./router.js";
 import { KINDS, readRow } from "./rows.js";
@@ -29,12 +29,10 @@ export function Drawer({ id, close, link }) {
         (error) => stop.signal.aborted || setProblem(words(error)),
       );
     read();
-    const end = on("call", (row) => {
-      if (row.id === id) read();
-    });
+    const ends = [on("call", (row) => row.id === id && read()), onReturn(read)];
     return () => {
       stop.abort();
-      end();
+      for (const end of ends) end();
     };
   }, [id]);
   return html`<aside class="drawer" aria-label="Call ${id}" ref=${pane}>

@@ -8,10 +8,10 @@ import { brief, count, plural, seconds } from "./format.js";
 import { rowKeys, useKeys } from "./keys.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { on, onResume } from "./live.js";
-import { Command, Empty, Icon, Problem, Repairs, State, Time, Took } from "./parts.js";
+import { Command, Empty, Icon, NoJournal, Problem, Repairs, State, Time, Took } from "./parts.js";
 import { go, href, route } from "./router.js";
 import { readRow } from "./rows.js";
-import { approvals, running, tools } from "./state.js";
+import { approvals, isRecorded, running, tools } from "./state.js";
 
 /** @typedef {import("./rows.js").CallRow} CallRow */
 
@@ -49,9 +49,9 @@ export function Page() {
     <section class="pane" aria-label="Calls">
       <h1 class="sr">Calls</h1>
       <${Filters} filters=${filters} set=${set} paused=${paused} setPaused=${setPaused} />
-      ${problem && html`<div class="lost"><${Problem}>${problem}<//></div>`}
+      ${problem && isRecorded.value && html`<div class="lost"><${Problem}>${problem}<//></div>`}
       ${fresh.count > 0 && html`<button type="button" class="fresh" onClick=${fresh.show}>${count(fresh.count)} new</button>`}
-      ${!rows.length && isWhole && !list.value.next ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
+      ${!rows.length && !isRecorded.value ? html`<div class="lost"><${NoJournal} /></div>` : !rows.length && isWhole && !list.value.next ? html`<${Nothing} isFiltered=${isFiltered} />` : html`<${Rows} rows=${rows} chosen=${id} open=${open} atTop=${fresh.atTop} />`}
       <${Foot} rows=${rows} />
     </section>
     ${id && html`<${id.startsWith("run-") ? RunningDrawer : Drawer} key=${id} id=${id} close=${() => go(href("calls", "", filters))} link=${(/** @type {string} */ call) => href("calls", call, filters)} />`}

@@ -4,6 +4,7 @@ import { ApiError, events, get, words } from "./api.js";
 import { brief, count, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { batch, html, signal, useEffect, useRef, useState } from "./lib.js";
+import { onReturn } from "./live.js";
 import { Command, Empty, Icon, Problem, Repairs, State, Took } from "./parts.js";
 import { Approval } from "./effects.js";
 import { href, route, go } from "./router.js";
@@ -26,7 +27,16 @@ export function Page() {
   const [models, setModels] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   useEffect(() => {
-    get("/api/models").then(setModels, (error) => setProblem(words(error)));
+    const read = () =>
+      get("/api/models").then(
+        (found) => {
+          setModels(found);
+          setProblem("");
+        },
+        (error) => setProblem(words(error)),
+      );
+    read();
+    return onReturn(read);
   }, []);
   useEffect(() => {
     if (id && id !== talk.value.id) void open(id).catch((error) => setProblem(words(error)));
@@ -42,7 +52,9 @@ export function Page() {
 
 /** @param {{models: any}} props */
 function NoModel({ models }) {
-  return html`<div class="lost"><${Empty} title="No model yet"><p>${models.why} Any of these changes that; then start the server again.</p>
+  const [reason = "", ...ways] = models.why.split("\n");
+  return html`<div class="lost"><h1 class="sr">Chat</h1><${Empty} title="No model yet"><p>${reason}</p>
+    ${ways.length > 0 && html`<ul class="notes">${ways.map((/** @type {string} */ way) => html`<li>${way.replace(/^- /, "")}</li>`)}</ul>`}<p>Then start the server again. The most common ways:</p>
     <ol><li><span>A model in the cloud</span><${Command} text="export ANTHROPIC_API_KEY=…" /></li><li><span>A model on this machine, in toolrun.toml</span><${Command} text=${'[model]\nuse = "ollama:qwen3:8b"'} /></li></ol><//></div>`;
 }
 

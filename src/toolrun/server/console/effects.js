@@ -5,10 +5,10 @@ import { parseJson } from "./exact_json.js";
 import { ago, brief, seconds, span, visible } from "./format.js";
 import { Json } from "./json_view.js";
 import { html, useEffect, useState } from "./lib.js";
-import { Empty, Icon, Problem, State, Text, Time } from "./parts.js";
+import { Empty, Icon, NoJournal, Problem, State, Text, Time } from "./parts.js";
 import { href } from "./router.js";
 import { readRow } from "./rows.js";
-import { approvals, effects, held, refreshApprovals, refreshEffects, refreshHeld, refreshTools, waiting } from "./state.js";
+import { approvals, effects, held, isRecorded, refreshApprovals, refreshEffects, refreshHeld, refreshTools, waiting } from "./state.js";
 
 /** Up to so many entries are open from the beginning. */
 const MAX_OPEN = 5;
@@ -21,6 +21,7 @@ export function Page() {
   return html`<div class="head"><h1>Effects</h1><span class="soft cut">What the tools may do next, and what they may have done.</span>
       <span class="push row">${asked.length > 0 && html`<span class="badge waiting"><${Icon} name="waiting" />${asked.length} waiting</span>`}${doubts.length > 0 && html`<span class="badge in-doubt"><${Icon} name="in-doubt" />${doubts.length} in doubt</span>`}${changes.length > 0 && html`<span class="badge waiting"><${Icon} name="held" />${changes.length} held</span>`}</span></div>
     <div class="effects"><div class="stack">
+      ${!isRecorded.value && html`<${NoJournal} />`}
       ${nothing && html`<${Empty} title="Nothing waits for you"><p>Requests for approval, calls that may have acted without anybody knowing, and definitions that a server has changed appear here by themselves.</p><p class="dim">Which tools ask first is said by <code>[approval]</code> in toolrun.toml.</p><//>`}
       ${asked.length > 0 && html`<section class="sect"><div class="row"><h2>Waiting for approval</h2><span class="dim">${asked.length}, nothing has run</span></div>${asked.map((row) => html`<${Approval} key=${row.id} row=${row} isOpen=${asked.length <= MAX_OPEN} />`)}</section>`}
       ${doubts.length > 0 && html`<section class="sect"><div class="row"><h2>In doubt</h2><span class="dim">${doubts.length}, started and never answered</span></div>${doubts.map((effect) => html`<${Doubt} key=${effect.call.id} effect=${effect} isOpen=${doubts.length <= MAX_OPEN} />`)}</section>`}

@@ -5,7 +5,7 @@ import { Chart, latencyOptions, occupancyOptions, outcomeOptions, stacked } from
 import { coalesced } from "./coalesce.js";
 import { count, durationText, plural, visible } from "./format.js";
 import { html, useEffect, useMemo, useState } from "./lib.js";
-import { on } from "./live.js";
+import { on, onReturn } from "./live.js";
 import { Problem, State, Took } from "./parts.js";
 import { href } from "./router.js";
 import { effects, health, refreshHealth, running } from "./state.js";
@@ -60,11 +60,11 @@ function useFigures(hours) {
       ]);
     const again = coalesced(read, { pause: AGAIN });
     again.ask();
-    const end = on("call", again.ask);
+    const ends = [on("call", again.ask), onReturn(again.ask)];
     return () => {
       stop.abort();
       again.end();
-      end();
+      for (const end of ends) end();
     };
   }, [hours]);
   return [series, stats];

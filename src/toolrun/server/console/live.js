@@ -18,6 +18,7 @@ const listeners = new Map();
 /** @type {Set<() => void>} */
 const resumed = new Set();
 let wake = () => {};
+let openings = 0;
 
 /** @param {string} event @param {(data: any) => void} listener @returns {() => void} ends it */
 export function on(event, listener) {
@@ -31,6 +32,9 @@ export function onResume(listener) {
   resumed.add(listener);
   return () => void resumed.delete(listener);
 }
+
+/** Called when the stream is open again after it was lost: what was read may be old, or may be that there was no connection. @param {() => unknown} listener */
+export const onReturn = (listener) => onResume(() => void (openings > 1 && listener()));
 
 /** Try now, not when the delay has passed. */
 export const tryNow = () => wake();
@@ -48,6 +52,7 @@ export async function keepOpen() {
     try {
       const opened = () => {
         delay = FIRST_DELAY;
+        openings += 1;
         connection.value = { state: "live", retryAt: 0 };
         for (const listener of resumed) listener();
       };

@@ -1,7 +1,7 @@
 // @ts-check
 /** Starts the console: reads what is there, follows what happens, and shows the page of the address. */
 import { html, render, signal } from "./lib.js";
-import { keepOpen } from "./live.js";
+import { keepOpen, onReturn } from "./live.js";
 import { Problem } from "./parts.js";
 import { route } from "./router.js";
 import { Shell } from "./shell.js";
@@ -44,6 +44,7 @@ function Console() {
 }
 
 route.subscribe(({ page }) => void load(page));
+onReturn(() => load(route.peek().page));
 follow();
 void keepOpen();
 const root = document.getElementById("app");

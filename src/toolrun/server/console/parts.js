@@ -121,6 +121,10 @@ function copyOldWay(text) {
 /** @param {{title: string, children?: unknown}} props */
 export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
 
+/** What a page shows whose entries would come from the journal. */
+export const NoJournal = () => html`<${Empty} title="Calls are not recorded"><p>The project has no toolrun.toml, or its journal is off or broken. Past calls, requests for approval and calls in doubt are kept in the journal; what runs now is shown without it.</p>
+  <p class="dim"><code>[journal]</code> in toolrun.toml turns it on, and <a href="#/health">Health</a> has its state.</p><//>`;
+
 /** A command that one can copy. @param {{text: string}} props */
 export const Command = ({ text }) => html`<div class="code"><span>${text}</span><${Copy} text=${text} label="Copy: ${text}" /></div>`;
 

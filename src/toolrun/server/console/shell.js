@@ -92,7 +92,7 @@ function Connection() {
   const [kind, text] = { live: ["ok", "Live"], connecting: ["", "Connecting"], lost: ["failed", "No connection"], token: ["waiting", "Token needed"] }[state] ?? ["", ""];
   return html`<div class="conn ${kind}">
     <span class="dot" aria-hidden="true"></span><span role="status">${text}</span>
-    ${state === "lost" && html`<span class="not-phone">, trying again in ${left} s</span><button type="button" class="btn small" onClick=${tryNow}>Try now</button>`}
+    ${state === "lost" && html`<span class="not-phone">trying again in ${left} s</span><button type="button" class="btn small" onClick=${tryNow}>Try now</button>`}
   </div>`;
 }
 

@@ -23,6 +23,8 @@ export const approvals = signal(null);
 /** @type {import("@preact/signals").Signal<any[] | null>} */
 export const held = signal(null);
 
+/** Whether there is a journal to read. */
+export const isRecorded = computed(() => health.value === null || health.value.journal.path !== null);
 /** Requests that wait for an answer: an answer that can still be used is in the list too. */
 export const waiting = computed(() => (approvals.value ?? []).filter((it) => it.state === "pending"));
 /** What a person has to settle. */

@@ -6,7 +6,7 @@ import { count, durationText, plural } from "./format.js";
 import { Json } from "./json_view.js";
 import { rowKeys, useKeys } from "./keys.js";
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
-import { on } from "./live.js";
+import { on, onReturn } from "./live.js";
 import { Command, Copy, Empty, Fact, Icon, Note, Problem, Repairs, State, Tabs, Took, Time } from "./parts.js";
 import { go, href, route } from "./router.js";
 import { readRow } from "./rows.js";
@@ -134,7 +134,11 @@ function Detail({ name }) {
     readTool();
     readCalls();
     readFigures();
-    const ends = [on("call", (row) => row.tool === name && again.ask()), on("tools", readTool)];
+    const resume = onReturn(() => {
+      readTool();
+      again.ask();
+    });
+    const ends = [on("call", (row) => row.tool === name && again.ask()), on("tools", readTool), resume];
     return () => {
       stop.abort();
       again.end();
@@ -226,7 +230,7 @@ function Recent({ calls, name }) {
 
 function NoTools() {
   const ways = [["Write one, as a Python file that works at once", "toolrun new greet"], ["Take the MCP servers that other programs have", "toolrun import --all"]];
-  return html`<div class="lost"><${Empty} title="No tools yet"><p>The project names no source that has a tool. Any of these gives it one; the list changes by itself.</p>
+  return html`<div class="lost"><h1 class="sr">Tools</h1><${Empty} title="No tools yet"><p>The project names no source that has a tool. Any of these gives it one; the list changes by itself.</p>
     <ol>${ways.map(([what, command]) => html`<li><span>${what}</span><${Command} text=${command} /></li>`)}</ol>
     <p class="dim">Did you expect some? <code>toolrun doctor</code> says what was not loaded, and why.</p><//></div>`;
 }

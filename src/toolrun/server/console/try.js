@@ -6,6 +6,7 @@ import { parseJson } from "./exact_json.js";
 import { inline } from "./format.js";
 import { useKeys } from "./keys.js";
 import { batch, html, signal, useEffect, useRef, useState } from "./lib.js";
+import { onReturn } from "./live.js";
 import { Copy, Icon, Note, Problem, State, Tabs } from "./parts.js";
 import { go, href, route } from "./router.js";
 import { Run, runs, start } from "./run.js";
@@ -22,7 +23,7 @@ export function Page() {
   const { id } = route.value;
   const name = id || (tools.value?.[0]?.name ?? "");
   if (tools.value === null) return html`<p class="lost dim">Reading the tools</p>`;
-  if (!name) return html`<p class="lost">There are no tools yet. <a href="#/tools">How to get some</a></p>`;
+  if (!name) return html`<div class="lost"><h1 class="sr">Try</h1><p>There are no tools yet. <a href="#/tools">How to get some</a></p></div>`;
   return html`<${Bench} key=${name} name=${name} />`;
 }
 
@@ -35,8 +36,20 @@ function Bench({ name }) {
   const parsed = parse(text);
   useEffect(() => {
     const stop = new AbortController();
-    get(`/api/tools/${encodeURIComponent(name)}`, {}, stop.signal).then(setTool, (error) => stop.signal.aborted || setProblem(words(error)));
-    return () => stop.abort();
+    const read = () =>
+      get(`/api/tools/${encodeURIComponent(name)}`, {}, stop.signal).then(
+        (found) => {
+          setTool(found);
+          setProblem("");
+        },
+        (error) => stop.signal.aborted || setProblem(words(error)),
+      );
+    read();
+    const end = onReturn(read);
+    return () => {
+      stop.abort();
+      end();
+    };
   }, [name]);
   const type = (/** @type {string} */ typed) =>
     batch(() => {
@@ -175,14 +188,17 @@ function DryRun({ name, tool, text, value, run }) {
   const [key, setKey] = useState("");
   useEffect(() => {
     const stop = new AbortController();
-    const timer = setTimeout(() => {
+    const ask = () => {
       post(`/api/tools/${encodeURIComponent(name)}/check`, { arguments: isObject(value) ? value : text }, stop.signal).then(setCheck, (error) => {
         if (!stop.signal.aborted) setCheck({ outcome: "unknown", problem: error instanceof ApiError ? error.message : words(error) });
       });
-    }, PAUSE);
+    };
+    const timer = setTimeout(ask, PAUSE);
+    const end = onReturn(ask);
     return () => {
       clearTimeout(timer);
       stop.abort();
+      end();
     };
   }, [name, text]);
   const acts = tool && tool.effects !== "none" && tool.effects !== null;
