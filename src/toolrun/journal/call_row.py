@@ -250,7 +250,7 @@ class CallRows:
             return number
         if len(self._tools) >= _MAX_TOOLS:
             tool = ToolRow("(other)", "", "")
-        values = (clean(tool.name[:_MAX_NAME]), clean(tool.source), tool.definition)
+        values = (clean(self._redactor.hide_values(tool.name)[:_MAX_NAME]), clean(tool.source), tool.definition)
         connection.execute(sql("add_tool"), (*values, tool.place, tool.settle_us))
         number = int(connection.execute(sql("find_tool"), values).fetchone()[0])
         self._tools[tool] = number
@@ -260,7 +260,7 @@ class CallRows:
         """JSON text that may be kept, and why it is not the whole truth: `hidden`, `cut`, or None."""
         limit = self._max_chars
         if len(text) > limit:
-            return self._redactor.hide(text[:limit]) + "…", "cut"
+            return self._redactor.hide_cut(self._redactor.hide(text[:limit])) + "…", "cut"
         if not self._redactor.may_hide(text):
             return text, None
         shown = dumps(self._redactor.value(loads(text))).decode()
@@ -284,6 +284,8 @@ class CallRows:
     def text(self, text: str) -> str:
         """Words that may be kept."""
         head = clean(text[: self._max_chars])
+        if len(text) > self._max_chars:
+            head = self._redactor.hide_cut(head)
         return self._redactor.hide(head) if self._redactor.may_hide(head) else head
 
 

@@ -23,6 +23,7 @@ from toolrun.journal.verdict import state_of_failure, state_of_outcome
 from toolrun.journal.verification import Verdict, Verification, can_verify
 from toolrun.journal.writer_job import NotRecordedError
 from toolrun.json import JSON, dumps
+from toolrun.redaction import Redactor
 from toolrun.result import ToolResult, is_small, normalise
 from toolrun.text import show
 from toolrun.tools.context import Call, CallKey
@@ -32,6 +33,8 @@ from toolrun.tools.protocol import source_of
 
 _MAX_KEY: Final = 255
 _LEAST_TIME: Final = 0.001
+_MAX_NAME: Final = 128
+"""Characters of the name of a tool that does not exist."""
 _MAX_MEMBERS: Final = 100
 _MAX_TEXT: Final = 10_000
 """Characters of a text that is written without a thought about its length."""
@@ -210,7 +213,7 @@ class CallRecorder:
 
     def _record(self, call: Call, prepared: PreparedTool | None, age_us: int, queued_us: int = 0) -> CallRecord:
         if prepared is None:
-            tool, effects = _unknown(call.name), None
+            tool, effects = _unknown(call.name, self._journal.redactor), None
         else:
             known, effects = prepared.recorded, prepared.effects
             if type(known) is not ToolRow:
@@ -272,8 +275,11 @@ def _refusal(result: ToolResult, run_us: int) -> Ending:
     return Ending(CallState.REFUSED, run_us, None, result.error, kind, SideEffects.NOT_STARTED.value)
 
 
-def _unknown(name: object) -> ToolRow:
-    return ToolRow(name[:128] if isinstance(name, str) else f"<{type(name).__name__}>", "", "")
+def _unknown(name: object, redactor: Redactor) -> ToolRow:
+    """What somebody took for the name of a tool may be anything, a secret too."""
+    if not isinstance(name, str):
+        return ToolRow(f"<{type(name).__name__}>", "", "")
+    return ToolRow(name if len(name) <= _MAX_NAME else redactor.hide_cut(name[:_MAX_NAME]), "", "")
 
 
 def _describe(prepared: PreparedTool) -> ToolRow:

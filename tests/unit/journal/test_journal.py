@@ -185,6 +185,17 @@ def test_secrets_in_what_is_cut_are_hidden(path: Path) -> None:
     assert not any(secret in everything for secret in (b"hunter22", b"sesame"))
 
 
+def test_of_a_secret_that_is_cut_in_the_middle_no_part_is_left(path: Path) -> None:
+    secret = "correct-horse-battery-staple-7f3a9b2e"
+    journal = Journal(path, max_chars=200, redactor=Redactor([secret]))
+    text = "x" * 180 + secret
+    add(journal, f'["{text}"]', Ending(CallState.FAILED, 1, error=text, error_kind="tool_error"))
+    add(journal, ending=Ending(CallState.DONE, 1, f'"{text}"'))
+    journal.close()
+    assert len(calls(path)) == 2
+    assert secret[:10].encode() not in b"".join(file.read_bytes() for file in path.parent.iterdir())
+
+
 def test_closing_writes_what_is_queued(path: Path) -> None:
     journal = Journal(path)
     for _ in range(100):

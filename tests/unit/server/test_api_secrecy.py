@@ -56,7 +56,9 @@ PATHS = (
 )
 
 
-async def test_a_secret_is_in_nothing_that_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_secret_is_in_nothing_that_is_answered_recorded_or_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("TOOLRUN_TEST_KEY", CANARY)
     async with asked(tmp_path / "project", TOOLS, CONFIG) as api, listening(api.api) as listener:
         assert api.runtime.config.secrets == {"KEY": CANARY}
@@ -68,6 +70,7 @@ async def test_a_secret_is_in_nothing_that_is_answered(tmp_path: Path, monkeypat
             ("take", {"text": 5, "number": CANARY}),
             ("ask", {"text": CANARY}),
             (CANARY, {}),
+            (f"{'n' * 120}{CANARY}", {}),
         ):
             for route in ("check", "call"):
                 answer = await api.client.post(f"/api/tools/{tool}/{route}", json={"arguments": arguments})
@@ -76,9 +79,15 @@ async def test_a_secret_is_in_nothing_that_is_answered(tmp_path: Path, monkeypat
             texts.append(repr(streamed))
         texts += [(await api.client.get(path)).text for path in PATHS]
         rows = (await api.get("/api/calls", limit=500))["calls"]
-        assert len(rows) == 12
+        assert len(rows) == 14
         texts += [(await api.client.get(f"/api/calls/{row['id']}")).text for row in rows]
         texts += [(await api.client.get(f"/api/calls?q={CANARY}&outcome=ok")).text]
-        texts.append(repr([await listener.next("call") for _ in range(24)]))
+        texts.append(repr([await listener.next("call") for _ in range(28)]))
         assert not [text for text in texts if CANARY in text]
         assert "it is ***" in texts[1]
+        assert api.runtime.journal is not None
+        api.runtime.journal.flush()
+    files = [file.read_bytes() for file in (tmp_path / "project").rglob("*") if file.is_file()]
+    assert not [data for data in files if CANARY.encode() in data]
+    captured = capfd.readouterr()
+    assert CANARY not in captured.out + captured.err
