@@ -1,3 +1,5 @@
+"""Fixtures of the trials in which programs are killed."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

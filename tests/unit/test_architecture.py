@@ -92,6 +92,19 @@ def test_every_folder_with_code_is_a_package_that_the_contracts_see() -> None:
 def test_a_contract_about_a_room_places_every_file_of_it(contract: dict[str, Any]) -> None:
     if contract["type"] == "layers":
         assert contract["exhaustive"]
+        assert set(contract.get("exhaustive_ignores", ())) <= NO_ROOMS
+
+
+def test_an_import_that_a_contract_ignores_is_for_type_hints_or_made_when_it_is_needed() -> None:
+    for contract in contracts():
+        for ignored in contract.get("ignore_imports", ()):
+            importer, _, imported = ignored.partition(" -> ")
+            tree = ast.parse(
+                (PACKAGE.parent / importer.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+            )
+            at_import = [node.module for node in tree.body if isinstance(node, ast.ImportFrom)]
+            assert imported not in at_import
+            assert imported.rpartition(".")[2] not in at_import  # from beside it
 
 
 def test_every_package_with_more_than_three_files_has_a_contract() -> None:

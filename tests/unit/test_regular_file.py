@@ -1,3 +1,5 @@
+"""Only regular files are read, and not beyond a limit."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""How a configuration is found and read, and what is refused in it."""
+
 from __future__ import annotations
 
 import dataclasses

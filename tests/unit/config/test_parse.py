@@ -1,3 +1,5 @@
+"""JSON, TOML and YAML within limits, and the words for what is wrong in them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""References to environment variables in a configuration."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""A journal with calls, for the tests of its parts."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

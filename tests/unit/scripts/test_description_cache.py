@@ -1,3 +1,5 @@
+"""What is remembered of a script, and that nobody else can write it."""
+
 from __future__ import annotations
 
 import hmac

@@ -1,3 +1,5 @@
+"""Files that declare tools: what they may say, and what is reported of the rest."""
+
 from __future__ import annotations
 
 import functools
