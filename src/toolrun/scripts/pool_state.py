@@ -72,8 +72,8 @@ class PoolLimits:
     their own."""
 
     @property
-    def wear(self) -> bool:
-        """Whether workers are replaced at all."""
+    def has_wear_limits(self) -> bool:
+        """Whether workers are replaced although they work."""
         return (self.max_calls, self.max_age, self.max_memory) != (None, None, None)
 
 
@@ -143,7 +143,7 @@ class PoolState(Generic[W, T]):
         self.is_closed = False
         self._is_frozen = False
         self._concurrency = limits.concurrency
-        self._wears = limits.wear
+        self._has_wear_limits = limits.has_wear_limits
         self._spreads = limits.spreads
         self._waiting: deque[T] = deque()
         self._breaker = Breaker()
@@ -188,7 +188,7 @@ class PoolState(Generic[W, T]):
                 self._breaker.worked()
             worker.calls += 1
             worker.last_used = now
-            if self._wears and self._is_worn_out(worker, now, memory):
+            if self._has_wear_limits and self._is_worn_out(worker, now, memory):
                 _change(worker, Event.WORN_OUT)
         if worker.load == 0 and worker.state is WorkerState.DRAINING:
             return [*self._end(worker, Event.EMPTY), *self._assign()]
