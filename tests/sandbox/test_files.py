@@ -35,8 +35,10 @@ def test_nothing_can_be_written_to_the_home(place: Place) -> None:
         check(place, written, (path, found))
 
 
-@pytest.mark.parametrize("beginning", ["the home", "/var/tmp"])
+@pytest.mark.parametrize("beginning", ["the home", "/var/tmp", "/usr/local"])
 def test_the_rights_and_times_of_the_users_files_cannot_be_changed(place: Place, beginning: str) -> None:
+    if not os.access(beginning, os.W_OK) and beginning != "the home":
+        pytest.skip("only root can put a file there")
     file = (place.home if beginning == "the home" else Path(beginning)) / f"own-{os.getpid()}"
     file.touch(mode=0o600)
     os.chown(file, place.kind.uid, place.kind.uid)

@@ -50,6 +50,24 @@ def test_a_mount_that_fails_is_told_and_nothing_runs(tmp_path: Path) -> None:
     assert b"it has run" not in done.stderr
 
 
+@pytest.mark.parametrize("is_exposed", [True, False])
+@pytest.mark.parametrize("wall", ["landlock", "mounts"])
+def test_a_link_that_a_script_may_have_made_since_the_plan_is_not_followed(
+    tmp_path: Path, wall: str, is_exposed: bool
+) -> None:
+    if reason := try_rung(NAMESPACES):
+        pytest.skip(f"this system refuses namespaces: {reason}")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    place, all_rights = str(tmp_path / "link"), (1 << 13) - 1
+    rules = {"size": 8, "files": all_rights, "scopes": 0, "rules": [["/", all_rights, False], [place, 4, is_exposed]]}
+    steps = [["own mounts"], ["keep", place, is_exposed]]
+    plan = {"landlock": rules} if wall == "landlock" else {"namespaces": IN_NAMESPACES, "mounts": steps}
+    done = run({**plan, "supervised": True}, "--", "echo", "it has run")
+    assert (b"it has run" in done.stdout) == (not is_exposed), done.stderr
+    assert (b"a symbolic link is in the way to" in done.stderr) == is_exposed
+
+
 def test_variables_that_came_late_are_in_force_for_the_script(tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "found_late.py").write_text("")

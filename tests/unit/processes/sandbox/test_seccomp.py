@@ -16,10 +16,17 @@ CLONE = {"x86_64": 56, "aarch64": 220}
 IOCTL = {"x86_64": 16, "aarch64": 29}
 FCHMOD = {"x86_64": 91, "aarch64": 52}
 NEVER = {
-    "x86_64": (101, 165, 166, 155, 161, 272, 308, 248, 249, 250, 298, 300, 304, 310, 311, 312, 321, 323, 175, 313, 169),
-    "aarch64": (117, 40, 39, 41, 51, 97, 268, 217, 218, 219, 241, 262, 265, 270, 271, 272, 280, 282, 105, 273, 142),
+    "x86_64": (
+        *(101, 103, 153, 155, 159, 161, 163, 164, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179, 180, 212),
+        *(227, 246, 248, 249, 250, 256, 272, 279, 298, 300, 304, 305, 308, 310, 311, 312, 313, 320, 321, 323),
+    ),
+    "aarch64": (
+        *(18, 39, 40, 41, 42, 51, 58, 60, 89, 97, 104, 105, 106, 112, 116, 117, 142, 161, 162, 170, 171),
+        *(217, 218, 219, 224, 225, 238, 239, 241, 262, 265, 266, 268, 270, 271, 272, 273, 280, 282, 294),
+    ),
 }
-"""ptrace, mounts, chroot, unshare, setns, keys, perf, fanotify, handles, memory of others, bpf, userfaultfd."""
+"""ptrace, mounts, chroot, unshare, setns, keys, perf, fanotify, handles, memory of others, bpf, userfaultfd, modules,
+kexec, swap, clocks, names of the machine, ports, quotas, the log of the kernel."""
 NEWER = (*range(425, 434), 438, 440, 442, 447, 467)
 """io_uring, the newer calls for mounts, pidfd_getfd, process_madvise, memfd_secret."""
 MACHINE = pytest.mark.parametrize("machine", MACHINES)
@@ -51,12 +58,11 @@ def judge(
 @MACHINE
 def test_exactly_the_listed_calls_are_refused(machine: str) -> None:
     known = seccomp._MACHINES[machine]
-    assert {*NEVER[machine], *NEWER} <= {*known.refused, *NEWER}
     for number in range(600):
         expected = ALLOWED
         if number in (known.clone3, 437):
             expected = errno.ENOSYS
-        elif number in known.refused or number in NEWER:
+        elif number in NEVER[machine] or number in NEWER:
             expected = errno.EPERM
         elif number in (known.socket, known.socketpair):
             expected = errno.EAFNOSUPPORT  # of family 0
