@@ -6,6 +6,7 @@ Knows types and ranges; knows neither keys nor sections nor files.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from toolrun.config.model import ApprovalRule, Permissions
 from toolrun.config.parse import plain
 from toolrun.errors import ConfigError
 from toolrun.json import JSON
-from toolrun.text import show
+from toolrun.text import show, suggestion
 from toolrun.tools.effects import Effects
 from toolrun.tools.protocol import is_seconds
 
@@ -137,6 +138,9 @@ RESOURCES = ValueType(
 )
 
 _SWITCH_OR_TEXTS = ("net", "run")
+_PERMISSIONS = ("net", "read", "write", "run", "env")
+_VARIABLE = re.compile(r"[^=\0]+")
+_PATH = re.compile(r"[^\0]+")
 
 
 def _is_permissions(value: JSON) -> bool:
@@ -146,9 +150,26 @@ def _is_permissions(value: JSON) -> bool:
 def _is_permission(name: str, value: JSON) -> bool:
     if name in _SWITCH_OR_TEXTS and isinstance(value, bool):
         return True
-    if name == "net":
-        return isinstance(value, list) and all(isinstance(item, str) and is_host_pattern(item) for item in value)
-    return name in ("run", "read", "write", "env") and _is_texts(value)
+    return name in _PERMISSIONS and isinstance(value, list) and all(_is_entry(name, item) for item in value)
+
+
+def _is_entry(name: str, value: JSON) -> bool:
+    if not isinstance(value, str):
+        return False
+    return is_host_pattern(value) if name == "net" else bool((_VARIABLE if name == "env" else _PATH).fullmatch(value))
+
+
+def _wrong_permission(value: JSON) -> str:
+    """The first mistake in a table of permissions."""
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if name not in _PERMISSIONS:
+            hint = suggestion(name, _PERMISSIONS)
+            return f"the unknown permission {show(name)}{f' ({hint})' if hint else ''}"
+        if not _is_permission(name, item):
+            wrong = [it for it in item if not _is_entry(name, it)] if isinstance(item, list) else []
+            kind = {"net": "is no host", "env": "is no variable"}.get(name, "is no path or program")
+            return f"{name} = {show(wrong[0])}, which {kind}," if wrong else f"{name} = {show(item)}"
+    return ""
 
 
 def _permissions(value: dict[str, Any]) -> Permissions:
@@ -161,11 +182,12 @@ PERMISSIONS = ValueType(
     "read, write and env are lists",
     _is_permissions,
     _permissions,
+    explain=_wrong_permission,
     schema=_OBJECT
     | {
         "properties": {
             name: {"anyOf": [{"type": "boolean"}, _STRINGS]} if name in _SWITCH_OR_TEXTS else _STRINGS
-            for name in ("net", "read", "write", "run", "env")
+            for name in _PERMISSIONS
         },
         "additionalProperties": False,
     },

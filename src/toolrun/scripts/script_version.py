@@ -108,7 +108,10 @@ def _declared(table: object) -> Declared:
         if value_type is None:
             raise ConfigError(f"unknown key '{key}' in [tool.toolrun] of its header; {suggestion(key, _DECLARED)}")
         if not value_type.accepts(value):
-            raise ConfigError(f"'{key}' in [tool.toolrun] of its header must be {value_type.words}")
+            wrong = value_type.explain(value).removesuffix(",")
+            raise ConfigError(
+                f"'{key}' in [tool.toolrun] of its header must be {value_type.words}{f', got {wrong}' if wrong else ''}"
+            )
         values[key] = value_type.convert(value)
     return Declared(**values)
 
