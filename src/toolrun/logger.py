@@ -19,7 +19,7 @@ from typing import Final
 from weakref import ref
 
 from toolrun.redaction import Redactor
-from toolrun.text import one_line
+from toolrun.text import logged, one_line
 
 _INDENT: Final = "\n    "
 _MAX: Final = 20_000
@@ -118,9 +118,7 @@ def clean(value: object) -> object:
         return f"<{type(value).__name__}>"
     if _held:
         text = _without_secrets(text)
-    if len(text) > _MAX:
-        return f"{one_line(text[:_MAX])}… ({len(text):,} characters)"
-    return text if text.isprintable() else one_line(text)
+    return logged(text, _MAX)
 
 
 def format_exception(error: BaseException) -> str:

@@ -81,6 +81,11 @@ def one_line(text: str) -> str:
     return "".join(it if it.isprintable() or it in _BLANKS else _escape(it) for it in text)
 
 
+def logged(text: str, limit: int) -> str:
+    """One line as it stands in a log. Of a text that is longer than the limit, the beginning and its length."""
+    return one_line(text) if len(text) <= limit else f"{one_line(text[:limit])}… ({len(text):,} characters)"
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 

@@ -22,7 +22,7 @@ from toolrun.json import JSON, dumps, loads
 from toolrun.logger import Indented, get_logger
 from toolrun.redaction import Redactor
 from toolrun.result import ToolResult, is_small, normalise, render
-from toolrun.text import one_line, show
+from toolrun.text import logged, one_line, show
 from toolrun.tools.context import Call
 from toolrun.worker.normalise import clean, name_of
 
@@ -74,7 +74,7 @@ class LogObserver(Observer):
             "call_id": call.id,
             "outcome": "ok" if kind is None else kind.value,
             "ms": round(result.execution_time_ms, 3),
-            "arguments": _cut(text) if isinstance(arguments, str) else arguments,
+            "arguments": logged(text, _MAX_VALUE) if isinstance(arguments, str) else arguments,
             "repairs": [],
         }
         if result.repairs:
@@ -91,7 +91,7 @@ class LogObserver(Observer):
         below = ""
         if call.error is not None and not is_cut and _is_enabled_for(logging.DEBUG):
             below = redactor.hide(_traceback(call.error))
-        line = self._line(fields, _cut(text), slow)
+        line = self._line(fields, logged(text, _MAX_VALUE), slow)
         # Not `logger.log`, which would first look for the line of code that logs: it is always this one.
         message, parts = ("%s%s", (line, Indented(below))) if below else (line, ())
         record = logger.makeRecord("toolrun.call", level, _FILE, 0, message, parts, None, "call_finished")
@@ -108,7 +108,8 @@ class LogObserver(Observer):
         for key in islice(fields, _IN_HEAD, None):
             value = fields[key]
             if value:
-                line += f" {key}={one_line(value) if isinstance(value, str) else _cut(render(cast(JSON, value)))}"
+                shown = one_line(value) if isinstance(value, str) else logged(render(cast(JSON, value)), _MAX_VALUE)
+                line += f" {key}={shown}"
         return line
 
 
@@ -117,7 +118,7 @@ def shown_content(call: Call, result: ToolResult, redactor: Redactor) -> tuple[s
     arguments, text, is_cut = _look(_read(call.arguments))
     redactor = redactor.with_arguments(arguments)
     said = _UNSEEN if is_cut else _shown(redactor, _beginning(result) if result.error is None else result.error)
-    return _shown(redactor, arguments) if redactor.may_hide(text) else _cut(text), said
+    return _shown(redactor, arguments) if redactor.may_hide(text) else logged(text, _MAX_VALUE), said
 
 
 def _read(arguments: object) -> object:
@@ -189,17 +190,11 @@ def _text(value: JSON) -> str:
 
 def _shown(redactor: Redactor, value: JSON) -> str:
     if isinstance(value, str):
-        return _cut(redactor.hide(value))
+        return logged(redactor.hide(value), _MAX_VALUE)
     text = render(value)
     if not redactor.has_values and type(value) in _SCALARS:
         return text
-    return _cut(render(cast(JSON, redactor.value(value))) if redactor.may_hide(text) else text)
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MAX_VALUE:
-        return text if text.isprintable() else one_line(text)
-    return f"{one_line(text[:_MAX_VALUE])}… ({len(text):,} characters)"
+    return logged(render(cast(JSON, redactor.value(value))) if redactor.may_hide(text) else text, _MAX_VALUE)
 
 
 def _traceback(error: BaseException) -> str:
