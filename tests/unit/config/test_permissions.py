@@ -12,7 +12,7 @@ from toolrun.errors import ConfigError
 from toolrun.scripts.script_version import read_version
 
 MISTAKES = {
-    "network = true": "the unknown permission \"network\" (did you mean 'net'?)",
+    "network = true": 'the unknown permission "network" (known are env, net, read, run, write)',
     "reads = ['x']": "the unknown permission \"reads\" (did you mean 'read'?)",
     "files = ['x']": 'the unknown permission "files" (known are env, net, read, run, write)',
     "net = 'api.example.com'": 'net = "api.example.com"',
