@@ -1,4 +1,4 @@
-"""Lines with the words of others, on a terminal: one that is too long goes on further to the right.
+"""Wraps lines with foreign text on a terminal: what does not fit goes on further to the right.
 
 The terminal would let it go on at the left edge, where only toolrun writes: a value could pose as a line of ours.
 """

@@ -1,4 +1,4 @@
-"""Looks whether the file of a journal is whole, after a program that used it has ended without a word.
+"""Checks that the file of a journal is whole after a program that used it was killed.
 
 In a thread, with a connection of its own that only reads: nobody waits for it. It takes a second for 300 MB.
 """

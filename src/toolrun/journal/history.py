@@ -1,4 +1,4 @@
-"""What a journal tells: the last calls, one call, the doubts, statistics. Reads only, also while others write."""
+"""Reads a journal: the last calls, one call, the calls in doubt, statistics. Also while others write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the writer does between batches: old calls are forgotten step by step, and a disk that fills up is told of."""
+"""What the writer does between batches: it deletes old calls step by step, and reports a disk that fills up."""
 
 from __future__ import annotations
 

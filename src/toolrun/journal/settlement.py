@@ -1,4 +1,4 @@
-"""Putting an end to a doubt: somebody or something knows now whether the call has acted."""
+"""Settles a doubt: a person, `verify` or the late end of an attempt says whether the call has acted."""
 
 from __future__ import annotations
 

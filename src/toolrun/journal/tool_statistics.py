@@ -1,4 +1,4 @@
-"""What the calls of each tool were like. Reads only.
+"""Statistics of the calls of each tool. Reads only.
 
 SQLite counts, without the interpreter's lock, and hands over the durations of a group of calls as one text: a row for
 each call would hold up the event loop of a server. The percentiles are exact: every duration is in them, sorted here,

@@ -1,4 +1,4 @@
-"""Asking the destination whether a call has acted of which nobody knows it: `verify`.
+"""`verify`: asks the destination whether a call in doubt has acted.
 
 It is a call of its own: with a deadline, off the event loop if it blocks, and on record. `Done` is believed at once,
 `NotDone` only of an attempt that was over before the question (see `attempt.py`). Whatever else happens, the doubt

@@ -1,5 +1,5 @@
-"""How a thread is woken that has nothing to do. `threading.Event` would do; it is written in Python, and whoever waits
-for a start row waits for it, too.
+"""Wakes the writer's thread. `threading.Event` would do, but it is written in Python, and callers that wait for a start
+row wait for it, too.
 """
 
 from __future__ import annotations

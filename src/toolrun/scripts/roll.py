@@ -1,4 +1,4 @@
-"""The workers of an edited script on a cluster are replaced one by one, so that there are always some for the calls.
+"""Rolling replacement: on a cluster, the workers of an edited script are replaced one by one, so that calls find some.
 
 On one machine a new worker is there in a moment, and the next call has the new version. A replica on a node takes
 seconds, or as long as its new environment, and the old ones hold what the new ones have to reserve. So one of the old

@@ -1,4 +1,4 @@
-"""Talking with the configured model, which may use the tools: each turn is a stream of events."""
+"""Chat with the configured model over HTTP: each turn is a stream of events."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who may do what: approvals, pinned definitions, whose configuration this is."""
+"""Who may do what: approvals of calls, and pinned definitions of the tools of servers."""

@@ -1,4 +1,4 @@
-"""`toolrun approvals`."""
+"""`toolrun approvals`: shows the calls that wait for a person, and answers them. Starts no tool."""
 
 from __future__ import annotations
 

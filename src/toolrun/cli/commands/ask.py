@@ -1,4 +1,4 @@
-"""`toolrun ask`."""
+"""`toolrun ask`: one question to a model, which may use the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun cache`."""
+"""`toolrun cache`: shows what toolrun keeps in its cache, and deletes what no program uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun call`."""
+"""`toolrun call`: one call of one tool, from this machine or on a server that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun chat`."""
+"""`toolrun chat`: a conversation with a model, which may use the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun cluster`."""
+"""`toolrun cluster`: makes machines the head and the nodes of a Ray cluster."""
 
 from __future__ import annotations
 

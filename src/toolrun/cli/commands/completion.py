@@ -1,4 +1,4 @@
-"""`toolrun completion`."""
+"""`toolrun completion`: prints what lets a shell complete commands and tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun console`."""
+"""`toolrun console`: opens the web console, and starts a server for it if none runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun describe`."""
+"""`toolrun describe`: shows a tool as people read it, or as a provider gets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun doctor`."""
+"""`toolrun doctor`: checks the installation, the configuration and every tool, and says what to do."""
 
 from __future__ import annotations
 

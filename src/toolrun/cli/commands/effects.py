@@ -1,4 +1,4 @@
-"""`toolrun effects`."""
+"""`toolrun effects`: lists the calls in doubt, and settles them."""
 
 from __future__ import annotations
 

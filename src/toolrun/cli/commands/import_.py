@@ -1,4 +1,4 @@
-"""`toolrun import`."""
+"""`toolrun import`: copies MCP servers from the configuration of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun init`."""
+"""`toolrun init`: creates a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun install`."""
+"""`toolrun install`: adds toolrun to the MCP servers of another program."""
 
 from __future__ import annotations
 

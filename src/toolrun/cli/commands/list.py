@@ -1,4 +1,4 @@
-"""`toolrun list`."""
+"""`toolrun list`: lists the tools, and the files that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun log`."""
+"""`toolrun log`: lists the recorded calls."""
 
 from __future__ import annotations
 

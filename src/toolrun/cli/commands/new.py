@@ -1,4 +1,4 @@
-"""`toolrun new`."""
+"""`toolrun new`: writes a tool file to start from."""
 
 from __future__ import annotations
 

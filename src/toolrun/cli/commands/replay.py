@@ -1,4 +1,4 @@
-"""`toolrun replay`."""
+"""`toolrun replay`: makes a recorded call again, and compares the answers."""
 
 from __future__ import annotations
 

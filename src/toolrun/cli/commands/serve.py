@@ -1,4 +1,4 @@
-"""`toolrun serve`."""
+"""`toolrun serve`: offers the tools to MCP clients, over stdio or HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun show`."""
+"""`toolrun show`: shows one recorded call in full."""
 
 from __future__ import annotations
 

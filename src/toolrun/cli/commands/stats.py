@@ -1,4 +1,4 @@
-"""`toolrun stats`."""
+"""`toolrun stats`: counts the recorded calls by tool."""
 
 from __future__ import annotations
 

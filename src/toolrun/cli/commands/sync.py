@@ -1,4 +1,4 @@
-"""`toolrun sync`."""
+"""`toolrun sync`: makes the environments of scripts ahead of their first call."""
 
 from __future__ import annotations
 

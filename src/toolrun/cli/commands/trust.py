@@ -1,4 +1,4 @@
-"""`toolrun trust`."""
+"""`toolrun trust`: shows and accepts changed definitions of the tools of servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun voice`."""
+"""`toolrun voice`: answers spoken commands with a model and the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolrun workers`."""
+"""`toolrun workers`: shows the worker processes of this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Puts a process behind the walls that its policy asks for and this system allows: a `ProcessSpec` in, another one out.
 
-Never falls below the rung that the user demands without a word: then the process is not started.
+A system that lacks the rung that the user demands does not start the process.
 """
 
 from __future__ import annotations

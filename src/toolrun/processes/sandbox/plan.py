@@ -1,6 +1,6 @@
 """A policy as the plan that `worker/sandbox.py` carries out: mounts, Landlock rules, a filter of system calls.
 
-Pure, apart from looking what there is at a path. The steps on mounts are for the namespaces rung: everything becomes
+Pure, apart from a look at what a path is. The steps on mounts are for the namespaces rung: everything becomes
 read-only, the home and other places are covered with empty directories, and what the policy allows is put back.
 """
 

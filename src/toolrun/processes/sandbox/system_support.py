@@ -1,4 +1,4 @@
-"""What this system lets us build walls from: found out once per boot, by trying, in a process that is thrown away.
+"""Which rungs of the sandbox this system supports: tried once per boot, in a process that is thrown away.
 
     rung          walls                                                     gaps
     namespaces    user, mount, PID and IPC namespaces, Landlock, seccomp    those of an old kernel
