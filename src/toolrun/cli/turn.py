@@ -195,13 +195,18 @@ class Display:
         text = self._redactor.hide(result.error or "" if not result.success else result.text)
         if result.error_kind is not ErrorKind.IN_DOUBT:  # which says what to do about it
             text = _short(text)
-        took = f"({result.execution_time_ms:.0f} ms)"
+        took = f"({time_taken(result.execution_time_ms)})"
         if result.success:
             return f"→ {text} {took}"
         if result.side_effects is SideEffects.NOT_STARTED:
             said = f"Tool '{result.tool_name}' was not run: "
             return f"was not run: {text.removeprefix(said)}"
         return f"failed: {text} {took}"
+
+
+def time_taken(milliseconds: float) -> str:
+    """How long a call took, as people read it."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f} s"
 
 
 def _key(call: ToolCall) -> tuple[str, str]:
