@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import runpy
 import shlex
 import shutil
 from functools import cache
@@ -17,6 +19,7 @@ from support.installed import installed, needs
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 QUICKSTART = ROOT / "docs/quickstart.md"
+IGNORED = shutil.ignore_patterns("__pycache__", ".toolrun")
 BLOCK = re.compile(r"^```(\w+)( no-run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WAITING = re.compile(r"^Waiting for the MCP servers? .*, still connecting, .*\n", re.MULTILINE)
 """What a person on a busy machine is told beside the answer."""
@@ -95,9 +98,7 @@ def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands:
     """Its blocks in order: a file that names itself is written, commands are run."""
     project, steps, page = tmp_path / "project", 0, ROOT / "docs" / guide
     if guide == "guides/journal.md":  # it calls the tools of the quickstart
-        shutil.copytree(
-            ROOT / "examples" / "quickstart", project, ignore=shutil.ignore_patterns("__pycache__", ".toolrun")
-        )
+        shutil.copytree(ROOT / "examples" / "quickstart", project, ignore=IGNORED)
     else:
         (project / "tools").mkdir(parents=True)
     for kind, _, content in BLOCK.findall(page.read_text()):
@@ -119,6 +120,22 @@ def test_the_files_and_commands_of_a_guide_do_what_it_says(guide: str, commands:
 def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_the_readme_shows_what_its_commands_print(tmp_path: Path) -> None:
+    """After a change of the words: python script/generate/terminal_picture.py."""
+    script = runpy.run_path(str(ROOT / "script/generate/terminal_picture.py"))
+    texts = re.findall(r"<text [^>]*>(.*?)</text>", (ROOT / "docs/images/terminal.svg").read_text(), re.DOTALL)
+    shown = _without_times_and_blanks(html.unescape("".join(texts)))
+    project = shutil.copytree(ROOT / "examples/quickstart", tmp_path / "project", ignore=IGNORED)
+    for command in script["COMMANDS"][:2]:  # the others make an environment, and wait for a deadline
+        done = run("bash", "-c", f"{{ {command}; }} 2>&1", cwd=project, env=newcomer(QUICKSTART, tmp_path))
+        for line in [command, *done.stdout.splitlines()]:
+            assert _without_times_and_blanks(line) in shown
+
+
+def _without_times_and_blanks(text: str) -> str:
+    return re.sub(r"\s|\d+[\d.:]*(?= ms\b| info\b)", "", text.replace("\xa0", " "))
 
 
 def test_the_sections_that_links_name_exist() -> None:
@@ -193,7 +210,7 @@ PROJECTS = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"
 def test_a_small_project_does_what_its_page_says(project: Path, tmp_path: Path) -> None:
     """In one shell: a variable that is set stays set."""
     page, copy = project / "README.md", tmp_path / "project"
-    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("__pycache__", ".toolrun"))
+    shutil.copytree(project, copy, ignore=IGNORED)
     files = [file for file in copy.rglob("*.*") if file.suffix != ".md"]
     assert max(len(file.read_text().splitlines()) for file in files) <= 30
     lines = [line for file in copy.rglob("*.*") if file.suffix != ".md" for line in file.read_text().splitlines()]
