@@ -123,6 +123,7 @@ class Telemetry(Observer):
         """While a request of an MCP client is answered; in the client's trace, if it has sent one."""
         known = {name: value for name in _CARRIED if isinstance(value := carrier.get(name), str)}
         parent = propagate.extract(known, otel_context.get_current())
+        method = method if method in names.METHODS else names.OTHER
         facts: dict[str, str | int] = {names.MCP_METHOD: method, **attributes}
         if tool:
             facts |= {names.TOOL_NAME: tool, names.OPERATION: names.EXECUTE_TOOL}

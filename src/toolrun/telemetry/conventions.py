@@ -17,6 +17,23 @@ TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
 
 MCP_METHOD: Final = "mcp.method.name"
+METHODS: Final = frozenset(
+    {
+        *(
+            "initialize",
+            "ping",
+            "server/discover",
+            "logging/setLevel",
+            "completion/complete",
+            "prompts/list",
+            "prompts/get",
+        ),
+        *("tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list"),
+        *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
+    }
+)
+OTHER: Final = "_OTHER"
+"""Any other method: a client may make names up, and each would be a series."""
 ERROR_TYPE: Final = "error.type"
 
 SIDE_EFFECTS: Final = "toolrun.side_effects"

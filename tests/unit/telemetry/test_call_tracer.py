@@ -215,3 +215,13 @@ def test_a_request_without_a_trace_that_can_be_read_begins_one(collector: Collec
         pass
     assert collector.span.parent is None
     assert collector.span.name == "tools/list"
+
+
+def test_a_method_that_a_client_made_up_names_no_span_and_no_series(collector: Collector) -> None:
+    telemetry = collector.telemetry()
+    for method in ("made/up", "tools/call\n", "x" * 10_000):
+        with telemetry.serve(method, "", {}, {}) as served:
+            served.fail("MCPError")
+    assert {span.name for span in collector.spans} == {"_OTHER"}
+    ((_, measured, count),) = collector.durations()
+    assert (measured["mcp.method.name"], count) == ("_OTHER", 3)
