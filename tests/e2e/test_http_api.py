@@ -64,6 +64,15 @@ def test_there_is_nothing_to_answer_at_first(api: httpx2.Client) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize(
+    ("path", "accept"), [("/api/tools/remove/call", "*/*"), ("/api/tools/no/call", "text/event-stream")]
+)
+def test_no_browser_takes_what_a_tool_returns_for_anything_else(api: httpx2.Client, path: str, accept: str) -> None:
+    called = api.post(path, json={"arguments": {}}, headers={"Accept": accept})
+    for answer in (called, api.get("/api/calls"), api.get("/api/nothing"), api.get("/metrics")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 async def test_a_call_of_a_model_waits_for_an_answer_and_is_made_with_it(
     server: Served, api: httpx2.Client, project: Path
 ) -> None:

@@ -17,10 +17,13 @@ logger = get_logger("toolrun.serve")
 Headers = list[tuple[bytes, bytes]]
 _JSON: Final = (b"content-type", b"application/json")
 _NO_STORE: Final = (b"cache-control", b"no-store")
+_NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+"""What tools return is never anything but what the type says, for whoever opens an address in a browser."""
 _EVENTS: Final[Headers] = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
+    _NOSNIFF,
 ]
 PING: Final = 15.0
 """Seconds after which a silent stream says that it is alive."""
@@ -53,7 +56,7 @@ Hide = Callable[[Any], bytes]
 
 
 async def send_json(send: Send, body: bytes, status: int = 200) -> None:
-    headers = [_JSON, _NO_STORE, (b"content-length", str(len(body)).encode())]
+    headers = [_JSON, _NO_STORE, _NOSNIFF, (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -61,7 +64,7 @@ async def send_json(send: Send, body: bytes, status: int = 200) -> None:
 async def send_answer(send: Send, answer: ApiAnswer, hide: Hide, *, without_body: bool = False) -> None:
     body = hide(answer.body) if answer.media_type == "application/json" else answer.body
     length = (b"content-length", str(len(body)).encode())
-    headers = [(b"content-type", answer.media_type.encode()), _NO_STORE, length, *answer.headers]
+    headers = [(b"content-type", answer.media_type.encode()), _NO_STORE, _NOSNIFF, length, *answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if without_body else body, "more_body": False})
 
