@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
+
+from console.browser import LIMIT
+from console.conftest import TOKEN
+from support.console import TOOLRUN
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.asyncio(loop_scope="session")]
 
@@ -236,3 +244,26 @@ async def test_the_call_is_copied_as_a_command_as_python_and_as_a_request(page: 
         await page.get_by_role("region", name="Arguments as JSON").get_by_role("button", name="Copy").click()
         await expect(page.get_by_text("Copied")).to_be_visible()
         assert text in await page.evaluate("navigator.clipboard.readText()")
+
+
+async def test_what_is_copied_runs_whatever_is_in_the_arguments(page: Page, address: str, project: Path) -> None:
+    value = 'it\'s "so" $HOME `id` \\ 日本 \U0001f321\n@x'
+    environment = os.environ | {
+        "PATH": f"{TOOLRUN.parent}{os.pathsep}{os.environ['PATH']}",
+        "TOOLRUN_SERVE_TOKEN": TOKEN,
+    }
+    await page.goto(f"{address}#/try/toString")
+    await editor(page).fill(json.dumps({"constructor": value}))
+    for name, program in (("CLI", "bash"), ("Python", sys.executable), ("curl", "bash")):
+        await page.get_by_role("tab", name=name, exact=True).click()
+        await expect(page.get_by_role("region", name=name, exact=True)).to_contain_text("日本")
+        await page.evaluate("navigator.clipboard.writeText('')")
+        await page.get_by_role("region", name="Arguments as JSON").get_by_role("button", name="Cop").click()
+        await page.wait_for_function("async () => await navigator.clipboard.readText()")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        command = [program, "-c", copied]
+        done = await asyncio.to_thread(
+            subprocess.run, command, cwd=project, env=environment, capture_output=True, text=True, timeout=LIMIT / 1000
+        )
+        answer = json.loads(done.stdout)["result"] if name == "curl" else done.stdout.removesuffix("\n")
+        assert answer == value, (name, copied, done.stderr)
