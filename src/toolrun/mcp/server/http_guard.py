@@ -103,15 +103,15 @@ class Guard:
         method = scope["method"]
         if len(found) != len(headers) and (double := _double(headers)):
             return 400, f"the request has more than one {double} header"
+        origin = found.get(b"origin")
+        if origin is not None and not self._is_allowed(origin) and not self._is_ours(origin):
+            return 403, "pages from there may not call this server; --allow-origin ORIGIN lets those of ORIGIN"
         has_token = is_public or not self._token or self._has_token(found.get(b"authorization", b""))
         if not has_token and not (method == "OPTIONS" and self._is_question(found)):
             return 401, "this server needs its token: send 'Authorization: Bearer TOKEN'"
         host = _PORT.sub("", found.get(b"host", b"").decode("latin-1")).lower()
         if host not in self._names:
             return 421, f"'{host}' is not a name of this server; start it with --allowed-host {host or 'NAME'} if it is"
-        origin = found.get(b"origin")
-        if origin is not None and not self._is_allowed(origin) and not self._is_ours(origin):
-            return 403, "pages from there may not call this server; --allow-origin ORIGIN lets those of ORIGIN"
         media_type = found.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if method == "POST" and media_type != b"application/json" and not self._is_read_only(scope["path"]):
             return 415, "send JSON: 'Content-Type: application/json'"

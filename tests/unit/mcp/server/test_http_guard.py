@@ -147,11 +147,18 @@ async def test_only_json_is_taken(content_type: str) -> None:
         "Bearer SECRET",
     ],
 )
-async def test_a_wrong_token_is_refused_before_anything_else(sent: str) -> None:
+async def test_a_wrong_token_is_refused_whatever_name_the_server_is_called_by(sent: str) -> None:
     address = Address("0.0.0.0", 8000, token="secret")
     assert (await ask(address, host="evil.example", authorization=sent))[0] == 401
     assert (await ask(address, host="evil.example"))[0] == 401
     assert (await ask(address, host="localhost", authorization="Bearer secret", **JSON_HEADERS))[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://evil.example", "null", "", "ÿ"])
+async def test_a_page_from_elsewhere_is_refused_with_and_without_the_token(origin: str) -> None:
+    address = Address("127.0.0.1", 8000, token="secret")
+    for token in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer secret"}):
+        assert (await ask(address, host="localhost", origin=origin, **token, **JSON_HEADERS))[0] == 403
 
 
 @pytest.mark.parametrize("sent", ["Bearer secret", "bearer secret", "BEARER secret", "bEaReR   secret"])
@@ -226,6 +233,4 @@ async def test_a_public_path_needs_no_token_but_a_name_of_the_server_and_a_page_
         ({"host": "evil.example"}, 421),
     ):
         assert (await answer(address, "GET", encoded(headers), "/page"))[0] == status
-        assert (await answer(address, "GET", encoded(headers), "/page/other"))[0] == (
-            200 if headers.get("authorization") == "Bearer secret" else 401
-        )
+        assert (await answer(address, "GET", encoded(headers), "/page/other"))[0] == (403 if status == 403 else 401)
