@@ -72,6 +72,9 @@ class _PieceReader:
         """The containers that are open, the innermost last."""
         self._is_flat = True
         """Whether the last piece held no containers: the next one is likely to hold none, either."""
+        self._unclosed: list[int] = []
+        """Where the containers begin that were found not to end before `_seen`, the innermost first."""
+        self._seen = 0
 
     def read(self) -> Any:
         self._skip_space()
@@ -124,30 +127,40 @@ class _PieceReader:
 
     def _last_end(self) -> int:
         """Where the last member ends that is followed by another, or by the end of the container."""
-        data, begin, limit = self._data, self._at, self._at + self._piece
-        depth, last, opened = 0, -1, limit
-        self._is_flat = True
+        data, begin = self._data, self._at
+        unclosed = self._next_unclosed()
+        limit = begin + self._piece if unclosed is None else unclosed
+        last, opened = -1, list[int]()
+        self._is_flat = unclosed is None
         for bracket in _BRACKET.finditer(data, begin, limit):
             end = bracket.end()
             if bracket.lastindex is None:
                 break
             if data[end - 1] in b"[{":
                 self._is_flat = False
-                opened = end - 1 if depth == 0 else opened
-                depth += 1
-            elif depth:
-                depth -= 1
-                last = last if depth else end
+                opened.append(end - 1)
+            elif opened:
+                opened.pop()
+                last = last if opened else end
             else:
                 return end - 1
-        if last > 0 and depth:  # the member behind it does not fit
+        if unclosed is None:
+            self._unclosed, self._seen = opened[::-1], limit
+        if last > 0 and opened:  # the member behind it does not fit
             return last
         # After the last container, or before the first: what is there is flat.
-        begin, limit = max(begin, last), opened if depth else limit
+        begin, limit = max(begin, last), opened[0] if opened else limit
         for comma in _COMMA.finditer(data, begin, limit):
             if comma.lastindex is not None:
                 last = comma.end() - 1
         return last
+
+    def _next_unclosed(self) -> int | None:
+        """The next container that does not end soon, if that is known: to look again at each level takes the square."""
+        while self._unclosed and self._unclosed[-1] < self._at:
+            self._unclosed.pop()
+        is_known = self._unclosed and self._seen - self._unclosed[-1] > self._piece // 2
+        return self._unclosed[-1] if is_known else None
 
     def _read_member(self, container: dict[str, Any] | list[Any]) -> None:
         """Read one member; if it is a container, only its beginning."""

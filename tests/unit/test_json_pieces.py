@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from toolrun import json_pieces
 from toolrun.json import JSONDecodeError, loads
 from toolrun.json_pieces import PIECE, loads_in_pieces
 
@@ -138,3 +142,38 @@ def test_no_call_into_c_reads_more_than_a_piece(text: bytes) -> None:
         sys.setprofile(before)
     assert value == loads(text)
     assert len(text) / PIECE <= reads <= 5 * len(text) / PIECE + 600
+
+
+class Counting:
+    """An expression that counts what it finds."""
+
+    def __init__(self, expression: re.Pattern[bytes]) -> None:
+        self._expression = expression
+        self.found = 0
+
+    def finditer(self, *where: Any) -> Iterator[re.Match[bytes]]:
+        for match in self._expression.finditer(*where):
+            self.found += 1
+            yield match
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 60_000,
+        '{"a":' * 60_000,
+        "[" * 300 + "[]," * 60_000 + "1" + "]" * 300,
+        "[[]," * 300 + "{}," * 60_000 + "1" + "]" * 300,
+        '{"a":' * 300 + "[" + "[{}]," * 30_000 + "1]" + "}" * 300,
+    ],
+    ids=["open lists", "open objects", "a long list below", "siblings at each level", "in objects"],
+)
+def test_the_brackets_of_deep_levels_are_not_looked_at_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    counting = Counting(json_pieces._BRACKET)
+    monkeypatch.setattr(json_pieces, "_BRACKET", counting)
+    brackets = sum(map(text.count, "[]{}"))
+    with contextlib.suppress(JSONDecodeError):
+        assert loads_in_pieces(text) == loads(text)
+    assert counting.found < 5 * brackets
