@@ -68,6 +68,7 @@ class _Clean(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if _held:
             _hide_extra(record)
+        record.name = one_line(record.name)  # of a child, which a tool may call as it likes
         record.msg = clean(record.msg)
         if record.args:
             if isinstance(record.args, Mapping):

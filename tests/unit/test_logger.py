@@ -71,6 +71,8 @@ def test_the_children_of_a_logger_clean_as_well(kept: Kept) -> None:
     ]
     assert all(record.getMessage().isprintable() for record in kept.records)
     assert logger.getChild("sub") is logging.getLogger("toolrun.test.sub")
+    logger.getChild(HOSTILE).info("said")
+    assert kept.records[-1].name.isprintable()
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
