@@ -20,6 +20,7 @@ from toolrun.logger import get_logger
 from toolrun.mcp.client.message import TAIL, answered_request, decode, decode_large
 from toolrun.processes.framing import LARGE, InvalidLine, LargeLine, LineFramer
 from toolrun.result import Large
+from toolrun.text import show
 from toolrun.tools.context import OnLateEnd, OnProgress, Progress
 
 logger = get_logger("toolrun.mcp")
@@ -363,10 +364,12 @@ def read_answer(message: Result) -> tuple[Result | None, Exception | None]:
 def _failure(message: Result) -> Exception:
     """Of an answer without a usable result: what the server says, or that it says nothing."""
     error = message.get("error")
+    if isinstance(error, str):
+        return BadAnswerError(f"it answered with an error that is a mere text: {show(error, 200)}")
     if not isinstance(error, dict):
         return BadAnswerError("it answered with neither a result nor an error")
-    code = error.get("code")
-    return RpcError(code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data"))
+    code, said = error.get("code"), error.get("message")
+    return RpcError(code if isinstance(code, int) else 0, said if isinstance(said, str) else "", error.get("data"))
 
 
 def report(on_progress: OnProgress, params: Params) -> None:

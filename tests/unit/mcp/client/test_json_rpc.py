@@ -85,6 +85,22 @@ async def test_an_error_has_its_parts(wire: Wire) -> None:
     assert (raised.value.code, raised.value.message, raised.value.data) == (-5, "no", [1])
 
 
+@pytest.mark.parametrize("said", [None, 5, ["no"], ""])
+async def test_an_error_without_a_text_has_none(wire: Wire, said: object) -> None:
+    task = await begun(wire.rpc.request("a"))
+    wire.arrives(id=1, error={"code": -5, "message": said})
+    with pytest.raises(RpcError) as raised:
+        await task
+    assert (raised.value.code, raised.value.message) == (-5, "")
+
+
+async def test_what_a_server_says_instead_of_an_error_is_told(wire: Wire) -> None:
+    task = await begun(wire.rpc.request("a"))
+    wire.arrives(id=1, error="the disk is full")
+    with pytest.raises(BadAnswerError, match="the disk is full"):
+        await task
+
+
 async def test_a_request_that_is_cancelled_is_told_and_its_answer_is_nobodys(wire: Wire) -> None:
     told: list[bool] = []
     wire.rpc.on_cancelled = lambda: told.append(True)
