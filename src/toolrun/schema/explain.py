@@ -36,7 +36,6 @@ same value again, and several alternatives that may be meant."""
 _MAX_LEVELS = 8
 _MAX_COMPARING = 50_000
 """The effort of finding out which name was meant, for each problem: less than 2 ms."""
-_MAX_TEXTS = 200
 MAX_SHOWN = 300
 
 

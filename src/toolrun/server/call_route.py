@@ -41,7 +41,6 @@ _SOON: Final = 0.05
 _MAX_BODY: Final = 16 * 1024 * 1024
 _MAX_REPORTS: Final = 256
 """Reports of progress and log lines that wait for a client to read; then the oldest are dropped."""
-_USUAL: Final = frozenset({"arguments"})
 _EVENT_STREAM: Final = b"text/event-stream"
 
 
