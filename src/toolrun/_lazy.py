@@ -14,6 +14,7 @@ def export(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package whose modules have these names.
 
+    A module of another package is named in full, from `toolrun.` on.
     `missing` may say what to raise instead when a module cannot be imported for want of a package.
     """
     home = {name: module for module, names in modules.items() for name in names}
@@ -24,7 +25,8 @@ def export(
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            value: object = getattr(import_module(f"{package}.{home[name]}"), name)
+            module = home[name] if home[name].startswith("toolrun.") else f"{package}.{home[name]}"
+            value: object = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
             instead = None if missing is None else missing(home[name], error)
             if instead is None:

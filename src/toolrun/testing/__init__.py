@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from toolrun._lazy import export
 
 if TYPE_CHECKING:
+    from toolrun.processes.process_table import WorkerProcess as WorkerProcess
+    from toolrun.processes.process_table import find_workers as find_workers
+    from toolrun.recording.playback import RecordedTool as RecordedTool
+    from toolrun.recording.playback import Recording as Recording
+    from toolrun.recording.recording_observer import Recorder as Recorder
     from toolrun.testing.memory_engine import MemoryEngine as MemoryEngine
     from toolrun.testing.memory_engine import MemoryWorker as MemoryWorker
     from toolrun.testing.mock_tool import MockTool as MockTool
-    from toolrun.testing.recorded_tools import RecordedTool as RecordedTool
-    from toolrun.testing.recorded_tools import Recorder as Recorder
-    from toolrun.testing.recorded_tools import Recording as Recording
     from toolrun.testing.scripted_model import Said as Said
     from toolrun.testing.scripted_model import ScriptedModel as ScriptedModel
-    from toolrun.testing.worker_processes import WorkerProcess as WorkerProcess
-    from toolrun.testing.worker_processes import find_workers as find_workers
 
 
 def _missing(module: str, error: ModuleNotFoundError) -> Exception | None:
@@ -35,9 +35,10 @@ __getattr__, __dir__, __all__ = export(
     {
         "memory_engine": ["MemoryEngine", "MemoryWorker"],
         "mock_tool": ["MockTool"],
-        "recorded_tools": ["RecordedTool", "Recorder", "Recording"],
         "scripted_model": ["Said", "ScriptedModel"],
-        "worker_processes": ["WorkerProcess", "find_workers"],
+        "toolrun.processes.process_table": ["WorkerProcess", "find_workers"],
+        "toolrun.recording.playback": ["RecordedTool", "Recording"],
+        "toolrun.recording.recording_observer": ["Recorder"],
     },
     _missing,
 )
