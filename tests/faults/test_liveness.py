@@ -166,3 +166,15 @@ def test_the_end_of_a_call_is_on_record_though_its_process_was_taken_for_dead(tm
     assert actor.communicate("\n\n", timeout=LIMIT)[0] == "done\n"
     with open_history(path) as history:
         assert [(call.state, call.error_kind, call.has_answer) for call in history.calls()] == [("done", None, True)]
+
+
+def test_what_somebody_has_settled_of_a_process_that_was_taken_for_dead_stays_settled(tmp_path: Path) -> None:
+    config, path = tmp_path / "toolrun.toml", tmp_path / ".toolrun/journal.db"
+    config.write_text("")
+    actor = start_actor(config)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE call SET state = 'in_doubt', error_kind = 'host_lost', settled_as = 'not_done'")
+    connection.close()
+    assert actor.communicate("\n\n", timeout=LIMIT)[0] == "done\n"
+    with open_history(path) as history:
+        assert [(call.state, call.settled_as) for call in history.calls()] == [("in_doubt", "not_done")]

@@ -221,3 +221,16 @@ def test_a_failed_migration_leaves_the_file_as_it_was(path: Path, monkeypatch: p
     assert pragma(connection, "user_version") == len(migrations())
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'more'").fetchone() == (0,)
     connection.close()
+
+
+def test_a_transaction_may_write_from_its_beginning(tmp_path: Path) -> None:
+    """One that reads first, and then finds that somebody else has written, fails at once, however long it may wait."""
+    first, second = (open_writer(tmp_path / "journal.db", is_power_safe=False) for _ in range(2))
+    begin(first)
+    second.execute("PRAGMA busy_timeout = 0")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        second.execute("BEGIN IMMEDIATE")
+    first.execute("COMMIT")
+    begin(second)
+    for connection in (second, first):
+        connection.close()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -90,6 +91,24 @@ async def test_a_coroutine_that_does_not_let_itself_be_cancelled(world: World) -
     await until(lambda: not world.executor.health().lingering)
     (call,) = await world.calls()
     assert (*settlement(call), call.result) == ("in_doubt", "done", "late", '"done after all"')
+
+
+async def test_a_body_that_ends_between_its_deadline_and_the_answer(world: World) -> None:
+    async def act() -> str:
+        """Act."""
+        world.ran.append(1)
+        await world.go_on.wait()
+        return "done"
+
+    world.add(act, effects="once")
+    call = asyncio.create_task(world.executor.execute("act", key="k", timeout=2))
+    await until(lambda: world.ran)
+    asyncio.get_running_loop().call_later(0, world.go_on.set)  # in the turn of the loop in which the deadline is over
+    time.sleep(2)  # noqa: ASYNC251  nobody has a turn before that
+    assert (await call).error_kind is ErrorKind.TIMEOUT
+    assert [settlement(it) for it in await world.calls()] == [("in_doubt", "done", "late")]
+    again = await world.executor.execute("act", key="k")
+    assert (again.result, again.replayed, world.ran) == ("done", True, [1])
 
 
 async def test_a_coroutine_that_is_cancelled_proves_nothing(world: World) -> None:

@@ -257,6 +257,7 @@ async def test_a_secret_in_the_arguments_does_not_make_another_call(world: World
         ("the key is s3cret-value", Answers.PLAIN, False),
         ("x" * 300_000, Answers.PLAIN, False),
         ({"token": "abcdef"}, Answers.ALL, True),
+        ("the key is s3cret-value", Answers.ALL, False),
         ("x" * 300_000, Answers.ALL, False),
         ({"n": 1}, Answers.NONE, False),
     ],

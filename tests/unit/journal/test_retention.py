@@ -89,8 +89,10 @@ def test_more_calls_than_one_step_takes_are_forgotten_with_their_answers(connect
 def test_the_oldest_calls_go_when_the_file_is_too_large(connection: sqlite3.Connection) -> None:
     for id in range(1, 6):
         add(connection, id, 5 - id)
+        connection.execute("INSERT INTO log_line VALUES (?, 0, 0, 'info', 'so far')", (id,))
     apply(Retention(max_bytes=1, spared=2), connection)
-    assert kept(connection)["calls"] == [4, 5]
+    assert kept(connection) == {"calls": [4, 5], "keys": [4, 5], "answers": [4, 5]}
+    assert connection.execute("SELECT call FROM log_line").fetchall() == [(4,), (5,)]
 
 
 @pytest.mark.parametrize("retention", [Retention(spared=0), Retention(days=1000, max_bytes=1, spared=0)])

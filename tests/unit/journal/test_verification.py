@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -145,9 +146,13 @@ async def test_what_is_wrong_with_verify_is_logged(world: World, caplog: pytest.
 async def test_verify_has_a_deadline_of_its_own(world: World) -> None:
     go_on = threading.Event()
     add_pay(world, lambda key, arguments: go_on.wait(LIMIT))
-    again = await twice(world, timeout=1.0)  # half of it is for the question
+    again = await twice(world, timeout=1.0)
     go_on.set()
     assert (again.error_kind, world.ran) == (ErrorKind.IN_DOUBT, [5])
+    (asked,) = (it for it in await world.calls() if it.tool == "pay.verify")
+    limit = re.search(r"timed out after ([\d.]+) s", asked.error or "")
+    assert limit is not None
+    assert float(limit[1]) <= 0.5  # the rest is for the call itself
 
 
 async def test_it_has_not_acted_is_not_believed_of_a_thread_that_runs(world: World) -> None:
