@@ -6,6 +6,8 @@ import asyncio
 import json
 import socket
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -553,3 +555,22 @@ async def test_of_many_calls_in_one_batch_only_those_with_secrets_are_changed(tm
     assert {call.state for call in found} == {"done"}
     await world.executor.close()
     world.journal.close()
+
+
+def test_a_program_that_records_nothing_loads_no_journal() -> None:
+    program = """
+import sys
+from toolrun import Done, ToolExecutor, ToolManager, tool
+
+@tool(effects="once", verify=lambda key, arguments: Done())
+def act(n: int) -> int:
+    "Act."
+    return n
+
+executor = ToolExecutor(ToolManager([act]))
+assert executor.execute_sync("act", {"n": 1}).result == 1
+executor.execute_sync("act", {"n": 1}, key="k")
+print(*(name for name in sys.modules if "sqlite" in name or name.startswith("toolrun.journal")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "\n"
