@@ -87,6 +87,14 @@ class KeyedCall:
         return self.state == CallState.IN_DOUBT and self.effects in _MAY_REPEAT
 
 
+class KeyInUseError(InvalidArgumentsError):
+    """The key is that of another call."""
+
+
+class StillRunningError(CallTimeoutError):
+    """The call with the key runs longer than its repeat could wait."""
+
+
 class DoubtError(InDoubtError):
     """The call with the key is in doubt, and this attempt is the one."""
 
@@ -237,7 +245,7 @@ class Ledger:
     def _is_running(self, found: KeyedCall, tool: str, print_: bytes | None) -> bool:
         """Whether to wait for the call that has the key. Raises CallError for one that must not be repeated."""
         if found.fingerprint != print_ or found.tool != tool:
-            raise InvalidArgumentsError(
+            raise KeyInUseError(
                 f"The key is already in use for another call, {show_id(found.id)} of '{found.tool}'. "
                 "Use a new key for another tool or other arguments."
             )
@@ -282,4 +290,4 @@ def _still_waiting(call: Call, found: KeyedCall | None) -> CallTimeoutError:
             f"Tool '{call.name}' did not start: the journal did not answer before the deadline",
             side_effects=SideEffects.NOT_STARTED,
         )
-    return CallTimeoutError(f"Call {show_id(found.id)} with the same key is still running")
+    return StillRunningError(f"Call {show_id(found.id)} with the same key is still running")

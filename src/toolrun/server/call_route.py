@@ -19,6 +19,7 @@ from annotated_types import Gt  # pydantic, which needs it, brings it
 from typing_extensions import TypedDict
 
 from toolrun.execution.approval import Answer, ApprovalRequest, Caller, calling_as
+from toolrun.journal.ledger import KeyInUseError, StillRunningError
 from toolrun.mcp.call_key import HEADER, unquoted
 from toolrun.mcp.server.fast_path import HAS_BEGUN, Receive, Scope, Send, noting
 from toolrun.processes.framing import LARGE
@@ -28,7 +29,7 @@ from toolrun.server.api_body import parse_body, read_body
 from toolrun.server.api_state import ApiState
 from toolrun.server.operation import ApiRequest, Operation
 from toolrun.server.request_error import RequestError
-from toolrun.server.running_calls import log_listener
+from toolrun.server.running_calls import log_listener, refusal_listener
 from toolrun.text import show
 from toolrun.tools.call_log import LogLine
 from toolrun.tools.context import OnProgress, Progress
@@ -42,6 +43,8 @@ _MAX_BODY: Final = 16 * 1024 * 1024
 _MAX_REPORTS: Final = 256
 """Reports of progress and log lines that wait for a client to read; then the oldest are dropped."""
 _EVENT_STREAM: Final = b"text/event-stream"
+_KEY_REFUSED: Final[dict[type[BaseException], int]] = {StillRunningError: 409, KeyInUseError: 422}
+"""As the draft about the header Idempotency-Key has it: whoever repeats a call looks at the status alone."""
 
 
 class CallBody(TypedDict, total=False):
@@ -96,6 +99,7 @@ class CallRoute:
             "Call a tool",
             Envelope,
             body=CallBody,
+            failures={409: "The call with the same key is still running.", 422: "The key is that of another call."},
             events={
                 "started": "{call}: its id among the running calls",
                 "progress": "{progress, total, message}",
@@ -153,10 +157,14 @@ class CallRoute:
             stream = _Stream(self._state, self, name, arguments, options)
             await send_events(EventStream(stream.run), receive, noting(scope, send), self._state.hide)
             return
+        errors: list[BaseException] = []
+        if options:
+            refusal_listener.set(errors.append)
         result = await self._call(name, arguments, options, receive)
         if result is not None:
             scope[HAS_BEGUN] = True
-            await send_json(send, self._state.hide(envelope(result)))
+            status = next((_KEY_REFUSED.get(type(error), 200) for error in errors), 200)
+            await send_json(send, self._state.hide(envelope(result)), status)
 
     async def _call(self, name: str, arguments: Any, options: dict[str, Any], receive: Receive) -> ToolResult | None:
         """The answer; None if nobody waits for it any more."""

@@ -17,6 +17,9 @@ from toolrun.tools.context import Call, OnProgress, Progress
 log_listener: ContextVar[OnLog | None] = ContextVar("toolrun_log_listener", default=None)
 """Who is told what the tool of a call logs, of those who follow its progress."""
 
+refusal_listener: ContextVar[Callable[[BaseException], object] | None] = ContextVar("toolrun_refusal", default=None)
+"""Who is told why a call with a key got no answer."""
+
 
 @dataclass(slots=True)
 class RunningCall:
@@ -61,6 +64,10 @@ class RunningCalls(Observer):
             tell(self._see(call))
 
     def call_finished(self, call: Call, result: ToolResult) -> None:
+        if call.given_key is not None and call.error is not None and call.parent is None:
+            tell_why = refusal_listener.get()
+            if tell_why is not None:
+                tell_why(call.error)
         if self.on_end and call in self._numbers:
             running = self._see(call)
             for tell in self.on_end:

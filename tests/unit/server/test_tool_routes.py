@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.api_client import Asked, asked, write_tools
+from support.waiting import until
 from toolrun import Runtime
 from toolrun.clients.dialect import PROVIDERS
 from toolrun.execution.dry_run import dry_run
@@ -192,6 +193,23 @@ async def test_a_key_is_one_call_in_the_body_and_in_the_header(api: Asked) -> No
     both = await api.client.post("/api/tools/add/call", json=body, headers={"idempotency-key": "other"})
     assert (both.status_code, "two keys" in both.json()["error"]) == (400, True)
     assert (await api.call("how_often"))["result"] == 1
+
+
+async def test_a_key_of_another_call_and_of_one_that_still_runs_have_a_status(api: Asked) -> None:
+    async def call(tool: str, **body: Any) -> tuple[int, str | None]:
+        answer = await api.client.post(f"/api/tools/{tool}/call", json=body)
+        said = answer.json()
+        assert said["success"] or said["error"]
+        return answer.status_code, said["error_kind"]
+
+    assert await call("add", arguments={"a": 1}, key="k") == (200, None)
+    assert await call("add", arguments={"a": 2}, key="k") == (422, "invalid_arguments")
+    assert await call("how_often", key="k") == (422, "invalid_arguments")
+    assert await call("add", arguments={}, key="other") == (200, "invalid_arguments")
+    first = asyncio.create_task(call("endless", key="e", timeout=30))
+    await until(lambda: api.runtime.executor.health().running)
+    assert await call("endless", key="e", timeout=0.1) == (409, "timeout")
+    first.cancel()
 
 
 async def test_a_timeout_of_the_client_ends_the_call(api: Asked) -> None:
