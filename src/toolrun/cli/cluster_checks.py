@@ -72,9 +72,11 @@ def examine_cluster(config: Config, environ: Mapping[str, str] = os.environ) -> 
 
 def _tls(head: tuple[str, int], address: str, environ: Mapping[str, str]) -> DoctorCheck:
     """Whether the head answers, and speaks TLS if and only if this program does."""
+    from toolrun.processes.ray.cluster_check import any_certificate
+
     wants_tls = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
     try:
-        context = _context(environ) if wants_tls else _any_certificate()
+        context = _context(environ) if wants_tls else any_certificate()
         problem = _own_certificate(environ) if wants_tls else None
     except (OSError, ValueError) as error:  # of ssl as well
         return _step(False, f"the certificate of this machine cannot be used: {error}", _ENVIRONMENT)
@@ -133,15 +135,6 @@ def _own_certificate(environ: Mapping[str, str]) -> DoctorCheck | None:
 def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=environ.get("RAY_TLS_CA_CERT", ""))
     context.load_cert_chain(environ.get("RAY_TLS_SERVER_CERT", ""), environ.get("RAY_TLS_SERVER_KEY", ""))
-    context.set_alpn_protocols(["h2"])
-    return context
-
-
-def _any_certificate() -> ssl.SSLContext:
-    """To see whether TLS is spoken at all. Nothing is sent over it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     return context
 

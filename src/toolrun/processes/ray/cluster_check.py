@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -54,18 +55,54 @@ def judge_answers(address: str, stranger: str, we: str, allow_without_token: boo
         )
     for word in (we, stranger):
         if word not in ("in", "refused"):
-            raise ClusterError(f"the head of the cluster at {address} does not answer: {word.removeprefix('error ')}")
+            raise ClusterError(
+                f"the head of the cluster at {address} does not answer: {word.removeprefix('error ').rstrip('.')}"
+            )
 
 
 def _reach(address: str) -> None:
-    """Whether anything listens there: Ray itself would try for most of a minute."""
+    """Whether anything listens there, and speaks TLS if we do: Ray itself would try for most of a minute."""
+    uses_tls = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
     try:
-        socket.create_connection(parse_head_address(address), _CONNECT).close()
+        with socket.create_connection(parse_head_address(address), _CONNECT) as connection:
+            speaks_tls = _speaks_tls(connection)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ClusterError(
             f"nothing answers at {address}, where [workers] address, or RAY_ADDRESS, says that the head is: {reason}"
         ) from None
+    if speaks_tls is True and not uses_tls:
+        raise ClusterError(
+            f"the head of the cluster at {address} requires TLS, and this program does not use it. Run it with the "
+            "variables that toolrun cluster env prints"
+        )
+    if speaks_tls is False and uses_tls:
+        raise ClusterError(
+            f"the head of the cluster at {address} does not speak TLS, and this program requires it. Start all nodes "
+            "with toolrun cluster head and toolrun cluster node, or unset RAY_USE_TLS"
+        )
+
+
+def any_certificate() -> ssl.SSLContext:
+    """To see whether TLS is spoken at all. Nothing is sent over it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _speaks_tls(connection: socket.socket) -> bool | None:
+    """None: it did not say."""
+    try:
+        with any_certificate().wrap_socket(connection):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")  # that of somebody who wants a certificate first
+    except TimeoutError:
+        return None
+    except OSError:
+        return False
 
 
 def _start(address: str, variables: dict[str, str]) -> subprocess.Popen[str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from toolrun.cluster.credentials import make_head_credentials
 from toolrun.processes.ray import cluster_check
 from toolrun.processes.ray.cluster_check import ClusterError, check_cluster, judge_answers
 
@@ -64,3 +69,49 @@ def test_an_address_at_which_nothing_listens_is_named_without_starting_anything(
         port = taken.getsockname()[1]
     with pytest.raises(ClusterError, match=f"nothing answers at 127.0.0.1:{port}, where .* Connection refused"):
         check_cluster(f"127.0.0.1:{port}", False)
+
+
+@contextmanager
+def listening(context: ssl.SSLContext | None) -> Iterator[str]:
+    """A head that speaks TLS, or plain HTTP/2 as Ray does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            connection.settimeout(10)
+            with connection, suppress(OSError):
+                if context is None:
+                    connection.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+                else:
+                    context.wrap_socket(connection, server_side=True).close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            thread.join(20)
+
+
+@pytest.mark.parametrize("wants_certificate", [False, True])
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_head_with_tls_is_named_to_a_program_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest: ssl.TLSVersion, wants_certificate: bool
+) -> None:
+    """Who forgets the variables of `toolrun cluster env` need not wait for a minute to learn nothing."""
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    head = make_head_credentials(tmp_path / "head", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = newest
+    context.load_cert_chain(head.certificate, head.key)
+    if wants_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(head.authority)
+    with listening(context) as address, pytest.raises(ClusterError, match=r"requires TLS.* toolrun cluster env"):
+        check_cluster(address, False)
+
+
+def test_a_head_without_tls_is_named_to_a_program_that_requires_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    with listening(None) as address, pytest.raises(ClusterError, match="does not speak TLS"):
+        check_cluster(address, False)
