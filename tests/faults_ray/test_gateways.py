@@ -13,7 +13,7 @@ from machines import descendants, process
 from faults_ray.ray_project import RayProject, fields, pool_of, until, warm
 from support.direct_cluster import is_alive
 from support.ray_cluster import RayCluster
-from toolrun.scripts.pool_state import WorkerState
+from toolrun.processes.ray.ray_engine import RayEngine
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray")]
 ONE = {"CPU": 1}
@@ -65,18 +65,21 @@ async def test_a_placer_that_is_killed_is_replaced_and_its_last_replicas_take_no
     with ray_cluster.entered():
         async with made.open() as runtime:
             await warm(runtime, "one", 1)
-            [old] = pool_of(runtime, "one").workers
+            engine = pool_of(runtime, "one")._engine
+            assert isinstance(engine, RayEngine)
+            old = engine.workers
+            assert old
             [placer] = [pid for pid in descendants(os.getpid()) if (it := process(pid)) and "ray.placer" in it.command]
             for name in ray_cluster.machines:
                 for replica in ray_cluster.processes(name):
                     if "toolrun.scripts.on_node" in replica.command:
                         ray_cluster.stop(replica.pid)  # it cannot say that it ends
             os.kill(placer, signal.SIGKILL)
-            await until(lambda: old.state is not WorkerState.READY, "its actor ends with it")
+            await until(lambda: all(it.is_silent for it in old), "their actors end with it")
             assert fields(await runtime.executor.execute("two", {"value": 1}, timeout=60))["value"] == 1
             replicas = list(pool_of(runtime, "two").workers)
-            assert old in pool_of(runtime, "one").workers, "nothing proves the end of the old one yet"
-            await until(lambda: old not in pool_of(runtime, "one").workers, "its lease is over")
+            assert set(old) & set(engine.workers), "nothing proves the end of the old one yet"
+            await until(lambda: not set(old) & set(engine.workers), "its lease is over")
             assert fields(await runtime.executor.execute("two", {"value": 2}, timeout=60))["value"] == 2
             assert pool_of(runtime, "two").workers == replicas, "it was not let go of with the old one"
 
