@@ -31,6 +31,7 @@ def doctor(cluster: RayCluster, project: Path, variables: dict[str, str]) -> dic
         text=True,
         timeout=120,
     )
+    assert "InvalidAuthToken" not in done.stderr, "the wrong token that is tried is nobody's business"
     found: dict[str, list[dict[str, Any]]] = {"ok": [], "problem": []}
     for check in json.loads(done.stdout)["checks"]:
         if check["subject"] == "cluster":

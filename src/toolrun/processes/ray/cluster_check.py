@@ -110,6 +110,7 @@ def _start(address: str, variables: dict[str, str]) -> subprocess.Popen[str]:
         [sys.executable, "-P", Path(__file__).with_name("probe.py"), address],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # where Ray complains of the wrong token
         text=True,
         env=variables,
     )
