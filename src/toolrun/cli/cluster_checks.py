@@ -182,7 +182,7 @@ def _places(config: Config, alive: list[Mapping[str, Any]]) -> Iterator[DoctorCh
         if (settings.engine or config.workers.engine) != "ray" or not wanted:
             continue
         if not any(all(it["resources"].get(key, 0) >= _number(need) for key, need in wanted.items()) for it in alive):
-            needs = _amounts({key: _number(need) for key, need in wanted.items()})
+            needs = _amounts({key: _number(need) for key, need in wanted.items()}, with_rays_own=True)
             advice = "start a node that has it, or ask for less: [tool.NAME] resources"
             yield _step(False, f"{name} needs {needs} on one node, and no node has that", advice)
 
@@ -191,11 +191,11 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _amounts(resources: Mapping[str, float]) -> str:
-    """CPUs first; without those that Ray adds for itself."""
+def _amounts(resources: Mapping[str, float], *, with_rays_own: bool = False) -> str:
+    """CPUs first; those that every node has of Ray only if they are asked for."""
     own = {
         name: value
         for name, value in resources.items()
-        if not name.startswith(("node:", "memory", "object_store_memory"))
+        if with_rays_own or not name.startswith(("node:", "memory", "object_store_memory"))
     }
     return ", ".join(f"{name} {own[name]:g}" for name in sorted(own, key=lambda it: (it != "CPU", it))) or "no CPU"

@@ -207,6 +207,11 @@ def test_a_tool_that_fits_on_no_node_is_named() -> None:
     assert bad.message == "big needs CPU 2, GPU 1 on one node, and no node has that"
 
 
+def test_memory_that_no_node_has_is_named() -> None:
+    [bad] = [it for it in _members(config(big=ToolSettings(resources={"memory": 2e9})), CLUSTER) if it.advice]
+    assert bad.message == "big needs memory 2e+09 on one node, and no node has that"
+
+
 def test_a_cluster_that_says_nothing_is_a_problem() -> None:
     [it] = _members(config(), {"error": "RpcError: gone"})
     assert (it.status, "RpcError: gone" in it.message) == ("problem", True)
