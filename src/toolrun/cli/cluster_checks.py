@@ -140,10 +140,12 @@ def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _token(address: str, allow_without_token: bool) -> DoctorCheck:
-    from toolrun.processes.ray.cluster_check import ClusterError, check_cluster
+    from toolrun.processes.ray.cluster_check import ClusterError, NotANodeError, check_cluster
 
     try:
         check_cluster(address, allow_without_token)
+    except NotANodeError:
+        pass  # said of the nodes, below
     except ClusterError as error:
         return _step(False, str(error), _ENVIRONMENT)
     if allow_without_token:

@@ -56,7 +56,7 @@ def _look(address: str) -> dict[str, Any]:
             {
                 "address": it.node_manager_address,
                 "is_alive": it.state == 0,
-                "is_here": _is_own(it.node_manager_address),
+                "is_here": is_own_address(it.node_manager_address),
                 "resources": dict(it.resources_total),
             }
             for it in nodes
@@ -64,7 +64,7 @@ def _look(address: str) -> dict[str, Any]:
     }
 
 
-def _is_own(address: str) -> bool:
+def is_own_address(address: str) -> bool:
     """Whether an address is one of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as it:

@@ -15,7 +15,7 @@ import pytest
 from toolrun.cli.cluster_checks import _members, examine_cluster, uses_cluster
 from toolrun.cluster import credentials
 from toolrun.cluster.credentials import Credentials, invite, make_head_credentials
-from toolrun.cluster.inspection import _is_own
+from toolrun.cluster.inspection import is_own_address
 from toolrun.cluster.ray_start import ray_variables
 from toolrun.config.model import Config, ToolSettings, WorkerSettings
 
@@ -193,7 +193,7 @@ def test_a_machine_that_is_no_node_itself_is_told_how_to_become_one() -> None:
 
 @pytest.mark.parametrize(("address", "is_own"), [("127.0.0.1", True), ("203.0.113.7", False), ("2001:db8::1", False)])
 def test_a_node_is_here_if_its_address_is_one_of_this_machine(address: str, is_own: bool) -> None:
-    assert _is_own(address) is is_own
+    assert is_own_address(address) is is_own
 
 
 def test_no_node_is_a_problem() -> None:

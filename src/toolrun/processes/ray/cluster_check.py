@@ -20,11 +20,17 @@ from toolrun.processes.engine import describe_exit
 
 _CONNECT: Final = 3.0
 _PROBE: Final = 30.0
+_INSIDE: Final = ("in", "elsewhere")
+"""What the probe says of somebody whom the head lets in."""
 _TOKEN_VARIABLES: Final = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE")
 
 
 class ClusterError(Exception):
     """The cluster cannot be used: the message says why, and what to do."""
+
+
+class NotANodeError(ClusterError):
+    """All is well, but Ray wants one of its processes on the machine of whoever uses it."""
 
 
 def check_cluster(address: str, allow_without_token: bool) -> None:
@@ -38,7 +44,7 @@ def check_cluster(address: str, allow_without_token: bool) -> None:
 
 def judge_answers(address: str, stranger: str, we: str, allow_without_token: bool) -> None:
     """What the head said to somebody with a wrong token, and to us. Raises ClusterError."""
-    if stranger == "in" and not allow_without_token:
+    if stranger in _INSIDE and not allow_without_token:
         raise ClusterError(
             f"the cluster at {address} lets in whoever can reach it: it asks for no token. Start all its nodes with "
             "RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN, or set [workers] allow_cluster_without_token = true"
@@ -54,10 +60,14 @@ def judge_answers(address: str, stranger: str, we: str, allow_without_token: boo
             "the token that the nodes were started with"
         )
     for word in (we, stranger):
-        if word not in ("in", "refused"):
-            raise ClusterError(
-                f"the head of the cluster at {address} does not answer: {word.removeprefix('error ').rstrip('.')}"
-            )
+        if word not in (*_INSIDE, "refused"):
+            why = word.removeprefix("error ").rstrip(".")
+            raise ClusterError(f"the head of the cluster at {address} does not answer: {why}")
+    if we == "elsewhere":
+        raise NotANodeError(
+            f"this machine is not a node of the cluster at {address}. Make it one: "
+            f"toolrun cluster node {address} --cpus 0"
+        )
 
 
 def _reach(address: str) -> None:

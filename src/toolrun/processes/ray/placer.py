@@ -284,11 +284,6 @@ def _why_not(address: str, error: Exception) -> str:
     text = str(error)
     if "Version mismatch" in text:
         return f"the cluster at {address} has other versions than this program: {' '.join(text.split())[:400]}"
-    if "node" in text and ("No node" in text or "not found" in text or "raylet" in text or "node_ip_address" in text):
-        return (
-            f"this machine is not a node of the cluster at {address}. Make it one: "
-            f"toolrun cluster node {address} --cpus 0"
-        )
     return f"the cluster at {address} does not let this program in: {_first_line(error)}"
 
 

@@ -1,7 +1,8 @@
 """Whether the head of a cluster lets somebody in: run as a program of its own, since Ray's token is that of a process.
 
-usage: probe.py ADDRESS, with Ray's variables in the environment. Writes one word to standard output: `in`, `refused`,
-`missing` if there is no token to show, or `error` and a reason.
+usage: probe.py ADDRESS, with Ray's variables in the environment. Writes one word to standard output: `in`; `elsewhere`,
+which is in, but this machine is no node of the cluster; `refused`; `missing`, if there is no token to show; or `error`
+and a reason.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+
+from toolrun.cluster.inspection import is_own_address
 
 
 def _has_token() -> bool:
@@ -33,8 +36,9 @@ def main() -> None:
     from ray.exceptions import AuthenticationError
 
     try:
-        GcsClient(address=sys.argv[1]).get_all_node_info(timeout=10)
-        word = "in"
+        nodes = GcsClient(address=sys.argv[1]).get_all_node_info(timeout=10).values()
+        is_node = any(it.state == 0 and is_own_address(it.node_manager_address) for it in nodes)
+        word = "in" if is_node else "elsewhere"
     except AuthenticationError:
         word = "refused"
     except Exception as error:  # noqa: BLE001  Ray's own errors have no common base
