@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,28 @@ def test_nothing_outlives_a_host_that_is_killed(kind: Kind) -> None:
         place.process.wait()
         check_nothing_is_left(place)
         wait_for(lambda: not any(path.exists() for path in temporary), "their temporary files are removed")
+
+
+@pytest.mark.parametrize("kind", [it for it in (*WALLS, *WITHOUT) if it.is_own], ids=str)
+def test_nothing_outlives_a_host_that_is_killed_together_with_its_watchdog(kind: Kind) -> None:
+    """The kernel tells the processes that are above a worker, and these end the others."""
+    check_possible(kind)
+    with open_place(kind) as place:
+        begin_all(place, LIMIT)
+        wait_for(lambda: have_begun(place), "all are at work")
+        first = find_children()[place.process.pid]
+        watchdogs = [pid for pid in first if b"watchdog.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert watchdogs
+        try:
+            for pid in (*watchdogs, place.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            place.process.wait()
+            check_nothing_is_left(place)
+        finally:
+            for lock in locks(place).values():
+                end_holders(lock)
+            for path in Path("/tmp").glob(f"toolrun-{place.process.pid}-*"):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.parametrize("kind", [it for it in (*WALLS, *WITHOUT) if not it.is_own], ids=str)
