@@ -159,6 +159,8 @@ def test_list_waits_as_long_as_it_is_told_to(project: Path) -> None:
     assert done.returncode == 0
     assert "MCP connection failed after 2 attempts: it was not ready within 0.2 s" in done.stderr
     assert "connecting;" not in done.stderr
+    (project / "toolrun.toml").write_text('[mcp]\ndelays = [0]\n[servers.late]\ncommand = "false"\n')
+    assert "MCP connection failed after 1 attempt: it ended with" in toolrun("list", "--wait", cwd=project).stderr
 
 
 def test_the_doctor_does_not_wait_for_a_server_that_hangs(project: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from toolrun.errors import ToolError
 from toolrun.json import JSON, dumps
+from toolrun.text import plural
 
 Answer = Any
 """The result, an exception to raise, or a function of the arguments that makes one of these."""
@@ -62,4 +63,4 @@ class MockTool:
         return self._answer
 
     def __repr__(self) -> str:
-        return f"<MockTool {self.name!r}, called {len(self.calls)} times>"
+        return f"<MockTool {self.name!r}, with {plural(len(self.calls), 'call')}>"

@@ -203,7 +203,8 @@ class Pins:
         if not changes:
             return
         if all(it.parts == ["server"] for it in changes):
-            what = f"is configured differently from when its {len(changes)} tools were accepted"
+            tools = "its tool was" if len(changes) == 1 else f"its {len(changes)} tools were"
+            what = f"is configured differently from when {tools} accepted"
             lines = [short_difference(changes[0].before, changes[0].after)]
         else:
             names = ", ".join(f"'{reveal(it.tool)}' ({', '.join(it.parts)})" for it in changes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from toolrun import Runtime
-from toolrun.testing import Recording
+from toolrun.testing import MockTool, Recording
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/testing.md"
 WRONG = """
@@ -90,3 +90,10 @@ def test_in_the_executor_of_a_test_no_call_needs_approval(tmp_path: Path) -> Non
     """
     (tmp_path / "test_wipe.py").write_text(dedent(code))
     assert "1 passed" in run_pytest(tmp_path)
+
+
+def test_a_mock_says_how_often_it_was_called() -> None:
+    lamp = MockTool("lamp", "on")
+    assert repr(lamp) == "<MockTool 'lamp', with 0 calls>"
+    lamp.calls.append({})
+    assert repr(lamp) == "<MockTool 'lamp', with 1 call>"

@@ -157,7 +157,10 @@ def test_a_server_that_is_reached_in_another_way_is_told_once_for_all_its_tools(
     pins.review("lamps", {name: dim(name=name) for name in ("dim", "blink")})
     pins.review("lamps", {name: dim(server="evil", name=name) for name in ("dim", "blink")})
     assert "MCP server 'lamps' is configured differently from when its 2 tools were accepted" in caplog.text
-    assert caplog.text.count('"command": "evil"') == 1
+    pins.review("clock", {"dim": dim(name="time")})
+    pins.review("clock", {"dim": dim(server="evil", name="time")})
+    assert "MCP server 'clock' is configured differently from when its tool was accepted" in caplog.text
+    assert caplog.text.count('"command": "evil"') == 2
     assert "toolrun trust lamps accepts it" in caplog.text
 
 

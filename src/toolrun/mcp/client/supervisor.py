@@ -27,7 +27,7 @@ from toolrun.mcp.client.json_rpc import BadAnswerError, LostError, NotSentError,
 from toolrun.mcp.client.session import MODERN, ListedTool, Session, WantedUpdates, answer
 from toolrun.mcp.client.session_end import end_task, loss_of, task_in_block
 from toolrun.mcp.client.stdio_channel import open_stdio
-from toolrun.text import section
+from toolrun.text import plural, section
 from toolrun.tools.context import current_call
 
 logger = get_logger("toolrun.mcp")
@@ -297,7 +297,7 @@ class Supervisor:
         return opened
 
     def _connected(self, session: Session, tools: list[ListedTool], failures: int) -> None:
-        about = f"{session.info or 'a server without a name'}, protocol {session.version}, {len(tools)} tools"
+        about = f"{session.info or 'a server without a name'}, protocol {session.version}, {plural(len(tools), 'tool')}"
         level = logging.WARNING if failures else logging.INFO
         self._log(level, f"MCP connection succeeded on attempt {failures + 1} ({about})")
         self.latest_session, self.error, self.tail = session, "", ""
@@ -348,7 +348,7 @@ class Supervisor:
     def _final_words(self, attempts: int) -> str:
         hint = self.server.settings.hint or "is the server installed, and does it run when you start it by hand?"
         return (
-            f"MCP connection failed after {attempts} attempts: {self.error}{self._said()}\n"
+            f"MCP connection failed after {plural(attempts, 'attempt')}: {self.error}{self._said()}\n"
             f"What to check: {hint} Then {section('servers', self.name)} in the configuration.\n"
             f"Degraded mode: the tools of '{self.name}' are missing. {self._survivors()}\n"
             f"toolrun tries again in {self._delay(attempts):g} s, and keeps trying."
