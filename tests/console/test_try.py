@@ -253,7 +253,8 @@ async def test_what_is_copied_runs_whatever_is_in_the_arguments(page: Page, addr
         "TOOLRUN_SERVE_TOKEN": TOKEN,
     }
     await page.goto(f"{address}#/try/toString")
-    await editor(page).fill(json.dumps({"constructor": value}))
+    await editor(page).fill(json.dumps({"constructor": value, "mood": "calm"}))
+    await expect(page.locator(".fixes")).to_contain_text("mood would be dropped")
     for name, program in (("CLI", "bash"), ("Python", sys.executable), ("curl", "bash")):
         await page.get_by_role("tab", name=name, exact=True).click()
         await expect(page.get_by_role("region", name=name, exact=True)).to_contain_text("日本")

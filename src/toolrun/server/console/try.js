@@ -32,6 +32,7 @@ function Bench({ name }) {
   const [tool, setTool] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [timeout, setTimeoutText] = useState("");
+  const [check, setCheck] = useState(/** @type {any} */ (null));
   const text = textOf(name, tool);
   const parsed = parse(text);
   useEffect(() => {
@@ -77,8 +78,8 @@ function Bench({ name }) {
           <button type="button" class="btn small quiet" onClick=${() => paste(type)}>Paste a model's call</button></div>
         <${Editor} text=${text} type=${type} />
         ${parsed.problem && html`<p class="help bad" role="status">${parsed.problem}</p>`}
-        <${CopyAs} name=${name} args=${isObject(parsed.value) ? parsed.value : {}} /></section>
-      <${DryRun} name=${name} tool=${tool} text=${text} value=${parsed.value} run=${run} />
+        ${isObject(parsed.value) && html`<${CopyAs} name=${name} args=${parsed.value} dropped=${check?.dropped ?? []} />`}</section>
+      <${DryRun} name=${name} tool=${tool} text=${text} value=${parsed.value} run=${run} check=${check} setCheck=${setCheck} />
     </div>
     <${Runs} />`;
 }
@@ -171,9 +172,10 @@ function Editor({ text, type }) {
     <textarea class="code" rows=${Math.min(Math.max(lines + 1, 8), 22)} wrap="off" spellcheck=${false} id="json" aria-label="Arguments as JSON" value=${text} onScroll=${scrolled} onInput=${(/** @type {any} */ event) => type(event.target.value)}></textarea></div>`;
 }
 
-/** @param {{name: string, args: any}} props */
-function CopyAs({ name, args }) {
-  const ways = { cli: ["CLI", asCommand(name, args)], python: ["Python", asPython(name, args)], curl: ["curl", asCurl(name, args, location.origin)] };
+/** @param {{name: string, args: any, dropped: string[]}} props */
+function CopyAs({ name, args, dropped }) {
+  const known = Object.fromEntries(Object.entries(args).filter(([part]) => !dropped.includes(part))); // the command line would refuse what is dropped here
+  const ways = { cli: ["CLI", asCommand(name, known)], python: ["Python", asPython(name, known)], curl: ["curl", asCurl(name, known, location.origin)] };
   const tabs = Object.entries(ways).map(([id, [title = "", text = ""]]) => ({
     id,
     name: title,
@@ -182,9 +184,8 @@ function CopyAs({ name, args }) {
   return html`<div class="sect"><h2>Copy as</h2><${Tabs} label="Copy as" tabs=${tabs} /></div>`;
 }
 
-/** @param {{name: string, tool: any, text: string, value: any, run: (key?: string | null) => void}} props */
-function DryRun({ name, tool, text, value, run }) {
-  const [check, setCheck] = useState(/** @type {any} */ (null));
+/** @param {{name: string, tool: any, text: string, value: any, run: (key?: string | null) => void, check: any, setCheck: (check: any) => void}} props */
+function DryRun({ name, tool, text, value, run, check, setCheck }) {
   const [key, setKey] = useState("");
   useEffect(() => {
     const stop = new AbortController();
