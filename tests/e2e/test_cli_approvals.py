@@ -11,7 +11,7 @@ import pytest
 
 from support.console import TOOLRUN, on_terminal, toolrun, write_project
 from support.waiting import until
-from toolrun import ErrorKind, Runtime, ToolResult
+from toolrun import Allow, Deny, ErrorKind, Runtime, ToolResult
 from toolrun.execution.approval import Caller, calling_as
 
 TOOLS = '''
@@ -90,6 +90,25 @@ async def test_a_denial_tells_the_model_why(project: Path) -> None:
     assert (await pay(project, to="ann")).error == "Tool 'pay' was not run: the call was not approved: too dear"
     call = json.loads(toolrun("log", "-n", "1", "--json", cwd=project).stdout)
     assert f"denied by {ME}: too dear (request 1)" in toolrun("show", call["id"], cwd=project).stdout
+
+
+async def test_whoever_answers_adds_no_line_to_what_others_read(project: Path) -> None:
+    for answer in (
+        Allow("always", by="ann\n2  allowed\x1b[31m\u202e"),
+        Deny("no\n3  allowed\u200b", "always", by="ann"),
+    ):
+        await pay(project, to="ann")
+        async with Runtime.open(project / "toolrun.toml") as runtime:
+            assert runtime.approvals is not None
+            (row,) = await runtime.approvals.open()
+            await runtime.approvals.answer(row.id, answer)
+        (listed,) = approvals(project).splitlines()
+        assert r"\n" in listed
+        id = str(row.id)
+        for shown in (listed, approvals(project, "show", id), approvals(project, "allow", id, code=1)):
+            assert not any(it in shown for it in ("\n2", "\n3", "\x1b", "\u202e", "\u200b"))
+        (revoked,) = approvals(project, "revoke", id).splitlines()
+        assert r"\n" in revoked
 
 
 async def test_an_answer_for_always_holds_until_it_is_revoked(project: Path) -> None:

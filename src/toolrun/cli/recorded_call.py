@@ -17,7 +17,7 @@ from toolrun.journal.call_record import read_id
 from toolrun.journal.history import Gap, History, PastCall, open_history
 from toolrun.journal.moment import parse_moment
 from toolrun.runtime import read_config
-from toolrun.text import plural
+from toolrun.text import one_line, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,8 +133,8 @@ def how_answered(approval: StoredApproval, *, with_time: bool = False) -> str:
     verdict = "denied" if approval.comment is not None else "allowed"
     scopes = {"conversation": " for its conversation", "always": " always"}
     changed = " with changed arguments" if approval.edited is not None else ""
-    who = (approval.answered_by or "the program").removeprefix("person:")
-    why = f": {approval.comment}" if approval.comment else ""
+    who = one_line(approval.answered_by or "the program").removeprefix("person:")
+    why = f": {one_line(approval.comment)}" if approval.comment else ""
     when = f" at {time_of(approval.answered_at)}" if with_time else ""
     return f"{verdict}{scopes.get(approval.scope or '', '')}{changed} by {who}{when}{why}"
 
