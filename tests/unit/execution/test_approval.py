@@ -27,7 +27,7 @@ from toolrun import (
 from toolrun.config.model import ApprovalSettings
 from toolrun.execution import deadline, paused_deadline
 from toolrun.execution import executor as executor_module
-from toolrun.execution.approval import Caller, OnApproval, Scope, as_model, calling_as, current_caller
+from toolrun.execution.approval import Caller, OnApproval, Scope, as_model, calling_as, current_caller, pass_gate
 from toolrun.tools import context as context_module
 from toolrun.tools.context import Call, ToolContext
 from toolrun.trust.approvals import Approvals
@@ -339,6 +339,16 @@ async def test_the_deadline_of_the_caller_goes_on_while_somebody_is_asked(world:
     assert "nobody answered the request for approval in time" in (result.error or "")
     assert cancelled.is_set()
     assert world.ran == []
+
+
+async def test_a_call_passes_its_gate_once(world: World) -> None:
+    """Also if its body is tried again, because another call had its key."""
+    asked = Asked()
+    executor = world.executor(asked)
+    call, prepared = Call(executor, "remove", {"path": "/x"}, None), await executor.find("remove")
+    for _ in range(2):
+        await pass_gate(call, prepared, world.manager)
+    assert len(asked) == 1
 
 
 async def test_a_caller_that_leaves_while_somebody_is_asked_has_done_nothing(world: World) -> None:

@@ -319,6 +319,21 @@ async def test_a_hook_answers_at_once_and_its_answer_is_kept(house: House) -> No
     assert request.reason == "[approval] default"
 
 
+async def test_arguments_that_the_tool_cannot_take_are_no_answer(house: House) -> None:
+    executor, approvals = house.executor(on_approval=lambda _: Allow(arguments={"nothing": 1}))
+    assert (await executor.execute("remove", {"path": "/x"})).error_kind is ErrorKind.INVALID_ARGUMENTS
+    assert (await the_one(approvals)).state == "pending"
+    assert house.ran == []
+
+
+async def test_the_person_behind_the_caller_is_asked_and_not_that_of_the_program(house: House) -> None:
+    executor, _ = house.executor(on_approval=lambda _: False)
+    with calling_as(Caller(is_model=True, on_approval=lambda _: True)):
+        assert (await executor.execute("remove", {"path": "/x"})).success
+    assert (await executor.execute("remove", {"path": "/x"})).error_kind is ErrorKind.NOT_APPROVED
+    assert house.ran == ["/x"]
+
+
 async def test_somebody_else_may_answer_while_the_hook_still_asks(house: House) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 
