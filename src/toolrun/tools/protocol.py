@@ -44,9 +44,9 @@ def check_name(name: object) -> None:
         )
 
 
-def is_seconds(value: object) -> bool:
-    """Whether a value can be a timeout: a finite number above zero."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
+def is_seconds(value: Any) -> bool:
+    """Whether a value can be a timeout: a finite number above zero. A foreign object is not asked what it is."""
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max
 
 
 def origin_of(tool: Tool) -> Origin:
