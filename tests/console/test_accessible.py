@@ -64,9 +64,16 @@ async def test_axe_finds_no_serious_violation_on_any_page(
         found[name] = await page.evaluate(_RUN)
         width = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert width <= 0, f"{name} is wider than the screen by {width} px"
-    await page.keyboard.press("?")
-    await page.evaluate(AXE.read_text(encoding="utf-8"))
-    found["help"] = await page.evaluate(_RUN)
+    for name, key in (("help", "?"), ("search", "Control+k")):
+        await page.keyboard.press(key)
+        await expect(page.locator("dialog[open]")).to_be_visible()
+        found[name] = await page.evaluate(_RUN)
+        await page.keyboard.press("Escape")
+        await expect(page.locator("dialog[open]")).to_have_count(0)
+    await page.goto(f"{address}#/try/hostile")
+    await page.get_by_role("button", name="Run", exact=False).first.click()
+    await expect(page.get_by_role("region", name="Result of hostile")).to_be_visible()
+    found["run"] = await page.evaluate(_RUN)
     await context.close()
     watched.check()
     assert not {name: it for name, it in found.items() if it}
