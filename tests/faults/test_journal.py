@@ -267,6 +267,30 @@ print("done")
     assert rows(path, "SELECT process, state, count(*) FROM call GROUP BY 1, 2") == [(1, "done", 4000)]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of its own descriptors")
+def test_a_forked_child_takes_neither_the_open_file_along_nor_what_is_queued(tmp_path: Path) -> None:
+    """SQLite in the child would believe that it has the locks of the parent."""
+    body = """
+async def main():
+    executor = open_executor()
+    await executor.execute("act", {"n": 1})
+    with journal._writer.file.lock:
+        journal.run(lambda connection: None)
+        while journal._writer._queue:
+            await asyncio.sleep(0)
+        await executor.execute("look", {"n": 1})
+    return os.fork() if journal._writer._queue else None
+pid = asyncio.run(main())
+if pid == 0:
+    links = [f"/proc/self/fd/{it}" for it in os.listdir("/proc/self/fd")]
+    held = [it for it in links if os.path.exists(it) and "journal.db" in os.readlink(it)]
+    os._exit(len(held) + 100 * len(journal._writer._queue))
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+journal.close()
+"""
+    assert run(body, tmp_path / "journal.db") == "0\n"
+
+
 def test_calls_go_on_with_a_full_disk_and_what_could_not_be_kept_is_on_record(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     body = """

@@ -248,7 +248,7 @@ class CallRows:
         number = self._tools.get(tool)
         if number is not None:
             return number
-        if len(self._tools) >= _MAX_TOOLS:
+        if not tool.definition and len(self._tools) >= _MAX_TOOLS:  # there is no such tool
             tool = ToolRow("(other)", "", "")
         values = (clean(self._redactor.hide_values(tool.name)[:_MAX_NAME]), clean(tool.source), tool.definition)
         connection.execute(sql("add_tool"), (*values, tool.place, tool.settle_us))

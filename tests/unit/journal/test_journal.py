@@ -597,3 +597,18 @@ def test_the_file_is_whole_after_sigkill_at_any_moment(path: Path) -> None:
         (written,) = connection.execute("SELECT count(*) FROM call WHERE process = ?", (process,)).fetchone()
         connection.close()
         assert told <= written <= told + 1
+
+
+def test_names_that_a_model_makes_up_are_bounded_and_take_no_name_from_a_tool(journal: Journal, path: Path) -> None:
+    refused = Ending(CallState.REFUSED, 0, None, "Tool not found", "unknown_tool", "not_started")
+    for number in range(10_005):
+        record = journal.new_record(ToolRow(f"made-up-{number}", "", ""), "{}", None)
+        record.ending = refused
+        journal.add(record)
+    journal.flush()
+    add(journal)
+    journal.flush()
+    connection = open_reader(path)
+    assert connection.execute("SELECT count(*) FROM tool").fetchone()[0] == 10_002
+    connection.close()
+    assert [call.tool for call in calls(path)][-6:] == [*["(other)"] * 5, "add"]
