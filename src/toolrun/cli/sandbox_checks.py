@@ -10,10 +10,18 @@ from toolrun.cli.doctor_check import OK, PROBLEM, WARNING, DoctorCheck
 from toolrun.cli.summary import relative
 from toolrun.config.model import Permissions
 from toolrun.processes.sandbox.policy import OFF
-from toolrun.processes.sandbox.system_support import BUBBLEWRAP, RUNGS, SystemSupport
+from toolrun.processes.sandbox.system_support import BUBBLEWRAP, RUNGS, SandboxProbeError, SystemSupport, find_support
 from toolrun.runtime import Runtime
 from toolrun.scripts.script_sandbox import granted, script_level, ungranted
 from toolrun.text import section
+
+
+def look_at_sandbox(required: str, cache: Path) -> DoctorCheck:
+    """The check of this system. Blocks."""
+    try:
+        return sandbox_check(required, find_support(cache))
+    except SandboxProbeError as error:
+        return DoctorCheck(PROBLEM, "sandbox", f"{error}; no sandboxed script runs", "try again when less is running")
 
 
 def sandbox_check(required: str, support: SystemSupport) -> DoctorCheck:

@@ -26,7 +26,7 @@ from toolrun.cli.log_handler import Collector
 from toolrun.cli.options import Options, shared_options, wait_option
 from toolrun.cli.output import Output, claim_stdout, terminal_safe
 from toolrun.cli.recorded_call import gap_of
-from toolrun.cli.sandbox_checks import permission_checks, sandbox_check
+from toolrun.cli.sandbox_checks import look_at_sandbox, permission_checks
 from toolrun.cli.summary import relative
 from toolrun.config.cache_directory import cache_directory
 from toolrun.config.model import Config, Permissions, ToolSettings
@@ -36,7 +36,6 @@ from toolrun.journal.history import open_history
 from toolrun.journal.housekeeping import MIN_FREE
 from toolrun.mcp.client.mcp_tool import McpTool
 from toolrun.mcp.tool_names import settings_names
-from toolrun.processes.sandbox.system_support import find_support
 from toolrun.runtime import Runtime, read_config
 from toolrun.scripts.uv import clean_variables
 from toolrun.sources.catalog import DeclaredTool
@@ -116,14 +115,14 @@ def _project(options: Options, wait: float | None) -> list[DoctorCheck]:
 
     async def examine(runtime: Runtime) -> list[DoctorCheck]:
         await runtime.ready(timeout=wait)
-        support = await asyncio.to_thread(find_support, cache_directory(config.workers, config.root))
+        cache = cache_directory(config.workers, config.root)
         return [
             _configuration(config),
             *_tools(runtime, log, options),
             *_handlers(runtime),
             *_packages(runtime),
             *_scripts(runtime, options),
-            sandbox_check(config.workers.sandbox_required, support),
+            await asyncio.to_thread(look_at_sandbox, config.workers.sandbox_required, cache),
             *permission_checks(runtime),
             *await asyncio.to_thread(cluster_checks, config),
             *_servers(runtime, options),

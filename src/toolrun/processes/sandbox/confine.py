@@ -24,6 +24,7 @@ from toolrun.processes.sandbox.system_support import (
     NONE,
     RUNGS,
     SEATBELT,
+    SandboxProbeError,
     SystemSupport,
     find_support,
     forget_support,
@@ -50,9 +51,12 @@ class Sandboxes:
         self._support = support
 
     async def support(self) -> SystemSupport:
-        """What this system allows."""
+        """What this system allows. Raises SandboxUnavailableError if that cannot be found out now."""
         if self._support is None:
-            self._support = await asyncio.to_thread(find_support, self._cache)
+            try:
+                self._support = await asyncio.to_thread(find_support, self._cache)
+            except SandboxProbeError as error:
+                raise SandboxUnavailableError(f"{error}. Nothing was started with less; try again.") from error
         return self._support
 
     def forget(self) -> None:

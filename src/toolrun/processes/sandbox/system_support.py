@@ -16,10 +16,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +43,13 @@ RUNGS: Final = (NONE, SEATBELT, LANDLOCK, BUBBLEWRAP, NAMESPACES)
 """From the lowest to the highest."""
 
 _TIMEOUT: Final = 10.0
+_PAUSES: Final = (0.1, 0.5, 0.0)
+"""Seconds after each try of a rung that fails for no lasting reason."""
+_LASTING: Final = re.compile(
+    r"not permitted|[Pp]ermission|No space left|not implemented|Invalid argument|no Landlock|not installed"
+)
+_PASSING: Final = re.compile("temporarily unavailable|Cannot allocate memory|Too many open files|timed out|MemoryError")
+"""What too many processes, too much memory in use and the like lead to."""
 _MOVES_SINCE: Final = 2
 _SCOPES_SINCE: Final = 6
 _LANDLOCK_CREATE: Final = 444
@@ -91,8 +100,15 @@ def gaps(rung: str, abi: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+class SandboxProbeError(Exception):
+    """What the system allows cannot be found out now."""
+
+
 def find_support(cache: Path) -> SystemSupport:
-    """What was found since the last boot, or else what is found now. Blocks for some tens of milliseconds then."""
+    """What was found since the last boot, or else what is found now. Blocks for some tens of milliseconds then.
+
+    Raises SandboxProbeError.
+    """
     with suppress(OSError, ValueError, TypeError, KeyError):
         found = json.loads(_file(cache).read_text())
         if found["rung"] in RUNGS:
@@ -121,7 +137,10 @@ def forget_support(cache: Path) -> None:
 
 
 def probe() -> SystemSupport:
-    """Try the rungs, the highest first."""
+    """Try the rungs, the highest first. Raises SandboxProbeError if one fails for a reason that will pass.
+
+    Otherwise a script that takes all processes for a moment would have the next workers run with fewer walls.
+    """
     if sys.platform == "darwin":
         return SystemSupport(SEATBELT if shutil.which("sandbox-exec") else NONE)
     if sys.platform != "linux":
@@ -129,11 +148,23 @@ def probe() -> SystemSupport:
     abi = landlock_abi()
     refused: dict[str, str] = {}
     for rung in (NAMESPACES, BUBBLEWRAP, LANDLOCK):
-        reason = try_rung(rung)
+        reason = _try_until_certain(rung)
         if not reason:
             return SystemSupport(rung, abi, refused)
         refused[rung] = reason
     return SystemSupport(NONE, abi, refused)
+
+
+def _try_until_certain(rung: str) -> str:
+    """As `try_rung`. What a plan names may be gone a moment later, so a rung has more than one try."""
+    for pause in _PAUSES:
+        reason = try_rung(rung)
+        if not reason or _LASTING.search(reason):
+            return reason
+        time.sleep(pause)
+    if _PASSING.search(reason):
+        raise SandboxProbeError(f"the sandbox '{rung}' cannot be tried: {reason}")
+    return reason
 
 
 def landlock_abi() -> int:

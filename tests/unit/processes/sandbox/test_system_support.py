@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from toolrun.processes.sandbox import system_support
+from toolrun.processes.sandbox.confine import Sandboxes, SandboxUnavailableError
+from toolrun.processes.sandbox.policy import ProjectPaths
 from toolrun.processes.sandbox.system_support import (
     BUBBLEWRAP,
     LANDLOCK,
@@ -31,22 +35,26 @@ NEWER = {"mount_setattr": 442, "landlock": 444}
 NUMBERS = {"x86_64": {"unshare": 272, **NEWER}, "aarch64": {"unshare": 97, **NEWER}}
 PROBE = """
 import ctypes, json, os, struct, sys
-from toolrun.processes.sandbox.system_support import probe
+from toolrun.processes.sandbox.system_support import SandboxProbeError, probe
 
+error = int(sys.argv.pop())
 uid = int(sys.argv[1])
 os.getuid = lambda: uid
 numbers = [int(it) for it in sys.argv[2:]]
 code = [(0x20, 0, 0, 0)]
 for number in numbers:
-    code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050001)]
+    code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | error)]
 code.append((0x06, 0, 0, 0x7FFF0000))
 program = b"".join(struct.pack("=HBBI", *it) for it in code)
 buffer = ctypes.create_string_buffer(program)
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, struct.pack("HxxxxxxQ", len(code), ctypes.addressof(buffer)), 0, 0) == 0
-found = probe()
-print(json.dumps([found.rung, dict(found.refused)]))
+try:
+    found = probe()
+    print(json.dumps([found.rung, dict(found.refused)]))
+except SandboxProbeError as failure:
+    print(json.dumps(["", {"failure": str(failure)}]))
 """
 
 pytestmark = pytest.mark.skipif(
@@ -54,11 +62,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def probe_without(*calls: str, path: str, uid: int = os.getuid()) -> tuple[str, dict[str, str]]:
+def probe_without(
+    *calls: str, path: str, uid: int = os.getuid(), error: int = errno.EPERM
+) -> tuple[str, dict[str, str]]:
     """What is found where the system refuses these calls, by a program that takes itself for this user's."""
     numbers = [str(NUMBERS[os.uname().machine][it]) for it in calls]
     variables = {**os.environ, "PATH": path}
-    command = [sys.executable, "-c", PROBE, str(uid), *numbers]
+    command = [sys.executable, "-c", PROBE, str(uid), *numbers, str(error)]
     done = subprocess.run(command, env=variables, capture_output=True, timeout=LIMIT, check=True)
     rung, refused = json.loads(done.stdout)
     return rung, refused
@@ -91,6 +101,39 @@ def test_without_landlock_users_have_namespaces_and_root_has_nothing(tmp_path: P
     rung, refused = probe_without("landlock", path=str(tmp_path), uid=0)
     assert (rung, refused[NAMESPACES]) == (NONE, "the kernel has no Landlock, which keeps root from its settings")
     assert probe_without("landlock", path=str(tmp_path), uid=1000) == (NAMESPACES, {})
+
+
+@pytest.mark.parametrize("error", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
+def test_a_system_that_has_nothing_left_for_the_moment_is_not_taken_for_one_without_walls(
+    tmp_path: Path, error: int
+) -> None:
+    """A script can take all processes of its user."""
+    rung, told = probe_without("unshare", path=str(tmp_path), error=error)
+    assert rung == ""
+    assert told["failure"].startswith("the sandbox 'namespaces' cannot be tried: ")
+    assert os.strerror(error) in told["failure"]
+
+
+async def test_nothing_is_started_while_it_cannot_be_found_out_what_the_system_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = iter(["it timed out", *["Resource temporarily unavailable"] * 5])
+    monkeypatch.setattr(system_support, "try_rung", lambda rung: next(tries))
+    monkeypatch.setattr(system_support, "_PAUSES", (0.0, 0.0, 0.0))
+    sandboxes = Sandboxes(tmp_path, ProjectPaths(tmp_path))
+    with pytest.raises(SandboxUnavailableError, match=r"temporarily unavailable\. Nothing was started with less"):
+        await sandboxes.support()
+    assert not (tmp_path / "sandbox").exists(), "nothing is remembered"
+    monkeypatch.setattr(system_support, "try_rung", lambda rung: "")
+    assert (await sandboxes.support()).rung == NAMESPACES
+
+
+def test_a_rung_that_fails_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the plan hides may be gone before it is hidden."""
+    monkeypatch.setattr(system_support, "_PAUSES", (0.0, 0.0, 0.0))
+    tries = iter(["mount: No such file or directory", ""])
+    monkeypatch.setattr(system_support, "try_rung", lambda rung: next(tries))
+    assert probe().rung == NAMESPACES
 
 
 @pytest.mark.parametrize(
