@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from toolrun.journal.attempt import Attempt, is_over, runs_in, settle_time
 from toolrun.journal.history import PastCall
 from toolrun.journal.journal import Journal
 from toolrun.journal.recorder import CallRecorder
+from toolrun.processes.tag import TAG
 
 LIMIT = 30.0
 
@@ -276,6 +278,35 @@ async def test_the_call_of_a_process_that_died_is_verified(
     executor = ToolExecutor(ToolManager([pay]), recorder=CallRecorder(journal))
     again = await executor.execute("pay", {"euros": 5}, key="k")
     assert (again.result, done) == (result, ran)
+    await executor.close()
+    journal.close()
+
+
+async def test_it_has_not_acted_is_not_believed_while_a_worker_of_the_dead_process_lives(tmp_path: Path) -> None:
+    path, done = tmp_path / "journal.db", []
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", CRASH, str(path))
+    assert await host.wait() == 9
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE tool SET place = 'worker'")
+    connection.close()
+    tagged = {**os.environ, TAG: f"{host.pid}-1a2b:1"}
+    wait = (sys.executable, "-c", "input()")
+    worker = await asyncio.create_subprocess_exec(*wait, stdin=subprocess.PIPE, env=tagged)
+
+    @tool(effects="once", verify=lambda key, arguments: NotDone())
+    async def pay(euros: int) -> str:
+        """Pay."""
+        done.append(euros)
+        return "paid"
+
+    journal = Journal(path)
+    executor = ToolExecutor(ToolManager([pay]), recorder=CallRecorder(journal))
+    early = await executor.execute("pay", {"euros": 5}, key="k", timeout=2)
+    await worker.communicate(b"\n")
+    assert (early.error_kind, done) == (ErrorKind.IN_DOUBT, [])
+    assert "may still be running" in str(early.error)
+    again = await executor.execute("pay", {"euros": 5}, key="k")
+    assert (again.result, done) == ("paid", [5])
     await executor.close()
     journal.close()
 
