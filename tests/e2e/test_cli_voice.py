@@ -91,14 +91,14 @@ def test_a_phrase_of_the_users_own_is_said(project: Path) -> None:
             "the address of the MQTT broker needs the scheme mqtt or mqtts, and a host; write mqtt://HOST:1883",
         ),
         (["--model", "nonsense"], "--model is 'nonsense', which names no model"),
-        (["--audio", "missing.wav"], "missing.wav cannot be read: No such file"),
-        (["--audio", "toolrun.toml"], "toolrun.toml is not a usable WAV file"),
+        (["--audio", "missing.wav"], "{project}/missing.wav cannot be read: No such file"),
+        (["--audio", "toolrun.toml"], "{project}/toolrun.toml is not a usable WAV file"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(project: Path, options: list[str], complaint: str) -> None:
     done = toolrun("voice", *options, cwd=project)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"toolrun: {complaint}" in done.stderr
+    assert f"toolrun: {complaint.format(project=project)}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
