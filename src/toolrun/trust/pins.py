@@ -109,7 +109,7 @@ class Pins:
 
     def is_outdated(self) -> bool:
         """Whether `refresh` may find something."""
-        return not self.problem and self._file.has_changed()
+        return self._file.has_changed()
 
     def change_of(self, server: str, tool: str) -> DefinitionChange | None:
         """What is different about a tool, as of the last review."""

@@ -180,6 +180,29 @@ def test_what_cannot_be_written_is_remembered_while_the_process_runs(
     assert caplog.text.count("+description: Other words.") == 1
 
 
+def test_a_process_that_cannot_write_notices_what_others_have_written(tmp_path: Path) -> None:
+    opened(tmp_path).review("lamps", {"dim": dim()})
+    lock = tmp_path / ".toolrun" / "definitions.lock"
+    lock.unlink()
+    lock.mkdir()
+    pins = opened(tmp_path, "refuse")
+    pins.review("lamps", {"dim": dim("Other words.")})
+    pins.review("gates", {"open": dim()})
+    assert "cannot be written" in pins.problem
+    assert [it.tool for it in pins.changes()] == ["dim"]
+    lock.rmdir()
+    other = opened(tmp_path)
+    other.review("lamps", {"dim": dim("Other words.")})
+    accept(other)
+    lock.unlink()
+    lock.mkdir()
+    assert pins.is_outdated()
+    pins.refresh()
+    assert pins.changes() == [], "what another process accepted"
+    pins.review("gates", {"open": dim("Other words.")})
+    assert [it.tool for it in pins.changes()] == ["open"], "what this process alone knows"
+
+
 def test_a_damaged_file_costs_no_tool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / ".toolrun").mkdir()
     (tmp_path / ".toolrun" / "definitions.json").write_text("damaged")
