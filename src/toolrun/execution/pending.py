@@ -38,7 +38,8 @@ def unknown_tool(name: str, known: Iterable[str], pending: PendingTools | None) 
             f"Tool '{shown_name(name)}' is not available: {reason}", side_effects=SideEffects.NOT_STARTED
         )
     names = [*known, *(pending.names() if pending is not None else ())]
-    close = [it for it in names if it.endswith(f".{name}")] or close_names(name, names)  # `slow` of `photos.slow`
+    ending = f".{name}"  # `slow` of `photos.slow`
+    close = [it for it in names if it.endswith(ending)] or close_names(name, names)
     every = f"Known tools: {', '.join(names[:50])}" if names else "There are no tools."
     hint = f"Did you mean {' or '.join(close)}?" if close else every
     missing = pending.missing() if pending is not None else ""
