@@ -219,13 +219,13 @@ class ArgumentSchema:
         if not name or not (not others or (others == {"name"} and _is_name_of(given["name"], tool_names))):
             return None
         inner = _object_in(given[name], self.names)
-        if inner is None or (self._known is None and not (inner and self._knows(inner))):
+        if inner is None or (self._known is None and not self._knows_any(inner)):
             return None  # `**kwargs` may want it as it is
         return name, inner
 
-    def _knows(self, given: dict[str, JSON]) -> bool:
-        """Whether all of these names are listed, as they are or in other letters."""
-        return self.names.issuperset(renamed(given, match_names(given, self.names)))
+    def _knows_any(self, given: dict[str, JSON]) -> bool:
+        """Whether one of these names is listed, as it is or in other letters."""
+        return not self.names.isdisjoint(renamed(given, match_names(given, self.names)))
 
     def _sort(self, given: dict[str, JSON], strict: bool) -> tuple[dict[str, JSON], list[str], tuple[Problem, ...]]:
         """The arguments for the tool, the names that the schema does not know, and why the call is refused for them."""

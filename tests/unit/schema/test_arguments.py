@@ -180,7 +180,7 @@ OPEN: Schema = obj(a={"type": "integer"}, dry_run={"type": "boolean"}) | {"addit
 
 @pytest.mark.parametrize("name", WRAPPERS)
 @pytest.mark.parametrize("encode", [dict, json.dumps])
-@pytest.mark.parametrize("inner", [{"a": 1}, {"a": "1"}, {"dryRun": True}, {"a": 1, "dry_run": True}], ids=str)
+@pytest.mark.parametrize("inner", [{"a": 1}, {"a": "1"}, {"dryRun": True}, {"a": 1, "x": 2}], ids=str)
 def test_a_function_that_takes_any_names_gets_its_own_out_of_a_wrapper(name: str, encode: Any, inner: Any) -> None:
     checked = ArgumentSchema(OPEN, Origin.SIGNATURE).check({name: encode(inner)})
     expected = ArgumentSchema(OPEN, Origin.SIGNATURE).check(inner)
@@ -188,7 +188,7 @@ def test_a_function_that_takes_any_names_gets_its_own_out_of_a_wrapper(name: str
     assert f"arguments wrapped in '{name}'" in [repair.reason for repair in checked.repairs]
 
 
-@pytest.mark.parametrize("arguments", [{"args": {"a": 1, "x": 2}}, {"args": {}}, {"args": {"a": 1}, "b": 1}, {"x": {}}])
+@pytest.mark.parametrize("arguments", [{"args": {"x": 2}}, {"args": {}}, {"args": {"a": 1}, "b": 1}, {"x": {}}])
 def test_a_function_that_takes_any_names_gets_what_may_be_meant_for_it_as_it_is(arguments: Any) -> None:
     assert ArgumentSchema(OPEN, Origin.SIGNATURE).check(arguments) == Checked(arguments)
 
