@@ -32,7 +32,7 @@ def find_config(start: Path, *, environ: Mapping[str, str] = os.environ) -> Path
         found = directory / FILE_NAME
         is_there = False
         with suppress(OSError):  # no permission to enter the directory
-            is_there = found.is_file()
+            is_there = found.exists() and not found.is_dir()
         if is_there:
             check_found(found, environ)
             return found

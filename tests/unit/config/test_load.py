@@ -241,6 +241,13 @@ def test_a_syntax_error_names_file_line_and_column(load: Load, file: Path) -> No
     assert refusal(load, "[executor]\ntimeout =").startswith(f"{file}: line 2, column 10: ")
 
 
+def test_a_pipe_of_that_name_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "toolrun.toml")
+    found = find_config(tmp_path, environ={})
+    with pytest.raises(ConfigError, match=r"/toolrun\.toml: is a named pipe"):
+        load_config(found, environ={}, is_found=True)
+
+
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"/missing\.toml: there is no such file"):
         load_config(tmp_path / "missing.toml", environ={})
