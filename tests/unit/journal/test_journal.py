@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -552,6 +553,9 @@ def test_calls_of_a_killed_process_are_in_doubt_for_readers_at_once_and_for_the_
         assert [(it.failed, it.outcomes) for it in history.statistics()] == [(4, {"host_lost": 4})]
     seen = calls(path)  # a reader says what the next writer writes down
     Journal(path).close()
+    with closing(open_reader(path)) as reader:
+        written = [state for (state,) in reader.execute("SELECT state FROM call ORDER BY id")]
+    assert written == [call.state for call in seen]
     assert calls(path) == seen
     assert [(call.effects, call.state, call.error_kind, call.side_effects) for call in calls(path)] == [
         ("once", "in_doubt", "host_lost", "unknown"),
