@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from toolrun import ToolResult
+from toolrun.execution import large_result
 from toolrun.execution.large_result import normalise_large
 from toolrun.json import loads
-from toolrun.result import normalise
+from toolrun.result import is_small, normalise
 from toolrun.worker.codec import encode
 from toolrun.worker.stream import EndlessStreamError
 
@@ -389,3 +390,18 @@ def test_anything_becomes_json_that_shares_nothing_with_it(value: object) -> Non
     assert json.loads(json.dumps(outcome, allow_nan=False)) == outcome
     assert set(mutable(outcome)).isdisjoint(mutable(value))
     assert ToolResult("t", outcome).text
+
+
+def test_what_a_value_holds_many_times_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    value: object = "x"
+    for _ in range(1_000):
+        value = [value, {"both": value}]
+    measured: list[object] = []
+
+    def measure(part: object) -> bool:
+        measured.append(part)
+        return is_small(part)
+
+    monkeypatch.setattr(large_result, "is_small", measure)
+    assert normalise_large(value)
+    assert len(measured) < 1_000

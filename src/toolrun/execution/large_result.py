@@ -33,21 +33,36 @@ def normalise_large(value: object) -> JSON:
 class _Pieces(Walk):
     """Goes through what is large, and converts what is small in one call."""
 
+    def __init__(self, *, collects: bool) -> None:
+        super().__init__(collects=collects)
+        self._large: set[int] = set()
+        """The ids of what is known to be large: a value may hold it many times."""
+
     def value(self, value: Any, above: tuple[int, ...]) -> Any:
-        return normalise(value) if is_small(value) else super().value(value, above)
+        if id(value) not in self._large:
+            if is_small(value):
+                return normalise(value)
+            self._large.add(id(value))
+        return super().value(value, above)
 
     def members(self, members: dict[Any, Any], above: tuple[int, ...]) -> dict[str, Any]:
         whole: dict[str, Any] = {}
         for piece in _cut(dict.items(members), _PIECE):
             part = dict(piece)
-            whole |= cast(dict[str, Any], normalise(part)) if is_small(part) else super().members(part, above)
+            is_whole = self._has_no_large(part.values()) and is_small(part)
+            whole |= cast(dict[str, Any], normalise(part)) if is_whole else super().members(part, above)
         return whole
 
     def items(self, items: Iterator[object], above: tuple[int, ...]) -> list[Any]:
         whole: list[Any] = []
         for piece in _cut(items, _PIECE):
-            whole += cast(list[Any], normalise(piece)) if is_small(piece) else super().items(iter(piece), above)
+            is_whole = self._has_no_large(piece) and is_small(piece)
+            whole += cast(list[Any], normalise(piece)) if is_whole else super().items(iter(piece), above)
         return whole
+
+    def _has_no_large(self, members: Iterable[object]) -> bool:
+        """What holds something large is large: then its members need not be counted once more."""
+        return not self._large or self._large.isdisjoint(map(id, members))
 
 
 def _cut(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
